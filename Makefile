@@ -1,0 +1,47 @@
+# make demo    what gatewise does, in one command
+# make test    what CI runs: format, lint, types, all tests
+# make bench   speed against named peers, side by side
+# make lock    write the locked requirements anew
+PYTHON ?= python3
+BIN := .venv/bin
+DATA := $(abspath ../shared/data)
+export GATEWISE_DATA ?= $(wildcard $(DATA))
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test bench lock format
+
+demo: .venv/core
+	$(BIN)/gatewise paper
+
+test: .venv/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n auto
+
+bench: .venv/dev
+	$(BIN)/python benchmarks/replay.py
+	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/startup.py
+
+format: .venv/dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock:
+	bash requirements/lock.sh
+
+.venv/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "gatewise needs Python 3.11 or newer; found: $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv .venv
+	touch $@
+
+.venv/core: requirements/core.txt pyproject.toml .venv/python
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements/core.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+.venv/dev: requirements/dev.txt .venv/core
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements/dev.txt
+	touch $@

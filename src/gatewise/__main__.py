@@ -1,0 +1,5 @@
+"""python -m gatewise."""
+
+from gatewise.cli import main
+
+main()

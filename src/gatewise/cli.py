@@ -1,0 +1,508 @@
+"""argv ⇄ functions: the only module that prints.
+
+What a command needs is imported when it runs, so that `--help` answers at once.
+"""
+
+import importlib
+import json
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gatewise.errors import BadChoice, Mistake, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gatewise.replays.calibrators import Isotonic, IsotonicByDepth
+    from gatewise.replays.policies import Policy
+    from gatewise.replays.traces import Traces
+    from gatewise.reports.tables import Table
+
+HELP = "Matched trajectory replay: what would another threshold, score or rule have done, on the same states?"
+
+app = typer.Typer(
+    help=HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+TracesArgument = Annotated[
+    list[Path],
+    typer.Argument(metavar="TRACES...", help="Trace tables: .parquet, .csv or .jsonl.", show_default=False),
+]
+ModelOption = Annotated[
+    str,
+    typer.Option("--model", help="The model to look at, where the traces hold several.", show_default=False),
+]
+DatasetOption = Annotated[
+    list[str],
+    typer.Option(
+        "--dataset",
+        help="Look at this data set alone, in fit and replay; may be repeated.",
+        show_default=False,
+    ),
+]
+SignalOption = Annotated[str, typer.Option("--signal", help="The column that gates look at.")]
+CostOption = Annotated[str, typer.Option("--cost", help="The column that prices reaching a depth.")]
+SplitOption = Annotated[str, typer.Option("--split", help="The split to replay.")]
+MapOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--map",
+        help="A map written by calibrate; default: fit one on the calibration split.",
+        show_default=False,
+    ),
+]
+LeakOption = Annotated[
+    bool,
+    typer.Option("--allow-leak", help="Replay traces that the map was fitted on; the numbers are too good."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+LoOption = Annotated[float, typer.Option("--lo", min=0, max=1, help="At the end, abstain at this score or below.")]
+
+
+@app.callback(invoke_without_command=True, help=HELP)
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    """Print the version, or leave the word to a command."""
+    if version:
+        from importlib.metadata import version as installed
+
+        print(f"gatewise {installed('gatewise')}")
+        raise typer.Exit
+
+
+@app.command()
+def check(
+    traces: TracesArgument,
+    signal: SignalOption = "confidence",
+    cost: CostOption = "cost",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="Write the table in its canonical order to this file.", show_default=False
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Validate a trace table and say what it holds."""
+    from gatewise.files import write_traces
+    from gatewise.replays.census import census
+    from gatewise.reports.tables import census_tables
+
+    found = _read(traces, signal, cost)
+    if output:
+        write_traces(found, output)
+    counts = census(found)
+    if as_json:
+        _print_json(counts.as_json())
+        return
+    print(f"{counts.traces:,} traces, {counts.states:,} states, {counts.questions:,} traces with a question")
+    _print_tables(census_tables(counts))
+    print(f"\ncolumns  {', '.join(map(ascii, counts.columns))}")
+    print(f"digest   {counts.digest}")
+    if output:
+        print(f"written  {output}")
+
+
+@app.command()
+def calibrate(
+    traces: TracesArgument,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the map.", show_default=False)],
+    split: Annotated[str, typer.Option("--split", help="The split to fit on; never test.")] = "calibration",
+    by_depth: Annotated[bool, typer.Option("--by-depth", help="Fit one map for each depth.")] = False,
+    model: ModelOption = "",
+    dataset: DatasetOption = [],  # noqa: B006 -- typer reads the default and never changes it
+    signal: SignalOption = "confidence",
+    as_json: JsonOption = False,
+) -> None:
+    """Fit an isotonic map from confidence to the share of right answers, and keep it."""
+    from gatewise import files
+    from gatewise.replays import calibrators
+    from gatewise.replays.metrics import ece
+    from gatewise.reports.tables import Column, Table
+
+    chosen = _read(traces, signal).choose([model] if model else [], dataset)
+    fitted = calibrators.calibrate(chosen, split=split, by_depth=by_depth)
+    files.write_map(fitted, output)
+    part = chosen.split(split)
+    depths = range(part.depths if by_depth else 1)
+    before = [ece(part.confidence[:, depth], part.correct[:, depth]) for depth in depths]
+    after = [ece(fitted(part.confidence[:, depth], depth), part.correct[:, depth]) for depth in depths]
+    if as_json:
+        _print_json(
+            {
+                "schema": "gatewise.calibrate/1",
+                "output": str(output),
+                "map": calibrators.as_json(fitted),
+                "calibration_error": {"raw": before, "calibrated": after},
+            }
+        )
+        return
+    on = fitted.fitted_on
+    if on:
+        without = f"{on.without_confidence:,} without confidence and {on.without_verdict:,} without verdict left out"
+        print(f"fitted on {on.n:,} records of split {on.split} ({without}), signal {on.signal}")
+    knots = fitted.maps if isinstance(fitted, calibrators.IsotonicByDepth) else (fitted,)
+    columns = (Column("depth", "count"), Column("confidence", "exact"), Column("calibrated", "plain", 4))
+    rows = tuple((depth, x, y) for depth, one in enumerate(knots) for x, y in zip(one.x, one.y, strict=True))
+    _print_tables([Table("Knots", columns, rows)])
+    errors = (
+        Column("depth", "count"),
+        Column("ECE raw pp", "percent"),
+        Column("ECE calibrated pp", "percent"),
+    )
+    fit_rows = tuple(zip(depths, before, after, strict=True))
+    _print_tables([Table("Calibration error on the fitted records", errors, fit_rows)])
+    print(f"\nwritten  {output}")
+
+
+@app.command()
+def replay(
+    traces: TracesArgument,
+    map_path: MapOption = None,
+    lo: LoOption = 0.3,
+    hi: Annotated[float, typer.Option("--hi", min=0, max=1, help="Commit at this score or above.")] = 0.7,
+    budget: Annotated[int, typer.Option("--budget", min=0, help="The most retrievals of the gates.")] = 3,
+    policy: Annotated[
+        list[str],
+        typer.Option(
+            "--policy",
+            help="Replay this policy too: parametric, rag@K, adaptive, or your own as module:name; may be repeated.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
+    by: Annotated[str, typer.Option("--by", help="Break everything down by this column.", show_default=False)] = "",
+    model: ModelOption = "",
+    dataset: DatasetOption = [],  # noqa: B006
+    split: SplitOption = "test",
+    signal: SignalOption = "confidence",
+    cost: CostOption = "cost",
+    allow_leak: LeakOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Replay the gate, the baselines and your policies over recorded states."""
+    from gatewise.replays.policies import Threshold
+    from gatewise.replays.summaries import summarize
+    from gatewise.reports.tables import summary_tables
+
+    gate = Threshold(lo=lo, hi=hi)
+    policies = {name: _policy(name) for name in policy}
+    with _progress() as progress:
+        chosen = _read(traces, signal, cost, progress).choose([model] if model else [], dataset)
+        fitted = _map(chosen, map_path)
+        summary = summarize(
+            _part(chosen, split),
+            calibrated=fitted,
+            gate=gate,
+            budget=budget,
+            policies=policies,
+            by=by or None,
+            allow_leak=allow_leak,
+            progress=progress,
+        )
+    _warn(summary.warnings[len(chosen.warnings) :])
+    if as_json:
+        _print_json(summary.as_json())
+        return
+    head = [f"split {split}", f"signal {signal}", f"gate lo {lo:g}, hi {hi:g}, budget {budget}"]
+    print(", ".join([*([f"model {summary.model}"] if summary.model else []), *head]))
+    print(_about_map(fitted, summary.equivalent, lo, hi))
+    _print_tables(summary_tables(summary))
+
+
+@app.command()
+def frontier(
+    traces: TracesArgument,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write every threshold and budget to this CSV file.", show_default=False),
+    ] = None,
+    at: Annotated[
+        list[str],
+        typer.Option(
+            "--at",
+            help="Read both scores at coverage=.8, risk=.1 or cost=1; may be repeated.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
+    map_path: MapOption = None,
+    lo: LoOption = 0.3,
+    model: ModelOption = "",
+    dataset: DatasetOption = [],  # noqa: B006
+    split: SplitOption = "test",
+    signal: SignalOption = "confidence",
+    cost: CostOption = "cost",
+    allow_leak: LeakOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Give every distinct threshold at every budget, exactly, and read it at a target."""
+    from gatewise import files
+    from gatewise.replays import frontier as exact
+    from gatewise.replays.calibrators import Raw, require_no_leak
+    from gatewise.reports.tables import frontier_table, readings_table
+
+    targets = [_target(text, exact.TARGETS) for text in at]
+    chosen = _read(traces, signal, cost).choose([model] if model else [], dataset)
+    chosen.require_one_model()
+    fitted = _map(chosen, map_path)
+    part = _part(chosen, split)
+    if fitted and not allow_leak:
+        require_no_leak(fitted, part)
+    scores = {"raw": Raw(), **({"calibrated": fitted} if fitted else {})}
+    surfaces = {name: exact.frontier(part, score=score, lo=lo) for name, score in scores.items()}
+    if output:
+        rows = (row for name, surface in surfaces.items() for row in files.frontier_rows(name, surface))
+        files.write_csv(output, files.FRONTIER_COLUMNS, rows)
+    readings = [
+        (
+            target,
+            value,
+            [
+                (name, *pair)
+                for name, found in surfaces.items()
+                for pair in enumerate(exact.read(found, target, value))
+            ],
+        )
+        for target, value in targets
+    ]
+    if as_json:
+        _print_json(
+            {
+                "schema": "gatewise.frontier/1",
+                "scores": {
+                    name: {
+                        "n": surface.n,
+                        "thresholds": surface.thresholds.tolist(),
+                        "budgets": list(range(surface.budgets)),
+                        "committed": surface.committed.tolist(),
+                        "correct": surface.correct.tolist(),
+                        "unlabelled": surface.unlabelled.tolist(),
+                        "abstained": surface.abstained.tolist(),
+                        "cost": surface.cost.tolist(),
+                    }
+                    for name, surface in surfaces.items()
+                },
+                "at": [
+                    {
+                        "target": target,
+                        "value": value,
+                        "score": name,
+                        "budget": budget,
+                        "threshold": reading and reading.threshold,
+                        "point": reading and reading.point.as_json(),
+                    }
+                    for target, value, found in readings
+                    for name, budget, reading in found
+                ],
+            }
+        )
+        return
+    _print_tables(frontier_table(name, surface) for name, surface in surfaces.items())
+    _print_tables(readings_table(f"At {target} = {value:g}", found) for target, value, found in readings)
+    if output:
+        print(f"\nwritten  {output}")
+
+
+@app.command()
+def paper(as_json: JsonOption = False) -> None:
+    """Replay the bundled reconstructions and lay every published number beside the replayed one."""
+    from gatewise import files
+    from gatewise.paper import checks
+    from gatewise.replays.calibrators import calibrate as fit
+    from gatewise.replays.summaries import summarize
+
+    numbers = files.published()
+    summaries = {}
+    with _progress() as progress:
+        for model in numbers["table"]:
+            traces = files.reconstruction(model)
+            summaries[model] = summarize(traces.split("test"), calibrated=fit(traces), progress=progress)
+    found = list(checks(numbers, summaries))
+    wrong = sum(not one.ok for one in found)
+    source = "reconstructions: synthetic traces made to agree with the published numbers, not model output"
+    if as_json:
+        rows = [{**vars(one), "ok": one.ok} for one in found]
+        _print_json({"schema": "gatewise.paper/1", "source": source, "mismatches": wrong, "numbers": rows})
+    else:
+        print(source)
+        width = max(len(one.what) for one in found)
+        model = ""
+        for one in found:
+            if one.model != model:
+                model = one.model
+                print(f"\n{model} (reconstruction)\n  {'':{width}}  {'published':>10}  {'replayed':>12}")
+            replayed = "–" if one.replayed is None else f"{one.replayed:.{one.decimals and one.decimals + 2}f}"
+            verdict = "OK" if one.ok else "DIFFERS"
+            print(f"  {one.what:{width}}  {one.published:>10.{one.decimals}f}  {replayed:>12}  {verdict}")
+        print(f"\n{len(found) - wrong} of {len(found)} published numbers replayed from the reconstructions")
+    if wrong:
+        raise typer.Exit(1)
+
+
+def main() -> None:
+    """Run the command line; a mistake of the user's is one message and exit code 2, never a traceback."""
+    try:
+        app()
+    except Mistake as mistake:
+        _say(f"error: {mistake}")
+        sys.exit(2)
+    except MemoryError:
+        _say("error: expected the traces to fit into memory, found that they do not. Choose fewer files.")
+        sys.exit(2)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has left: nothing to say
+        sys.exit(1)
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr)
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        _say(f"warning: {warning}")
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    print(json.dumps(value, allow_nan=False))
+
+
+def _print_tables(tables: "Iterable[Table]") -> None:
+    from gatewise.reports.tables import text
+
+    for table in tables:
+        print(f"\n{text(table)}")
+
+
+def _read(
+    paths: list[Path],
+    signal: str,
+    cost: str = "cost",
+    progress: "Callable[[str, int, int], None]" = lambda what, done, total: None,
+) -> "Traces":
+    from gatewise.files import read_traces
+
+    found = read_traces(*paths, signal=signal, cost=cost, progress=progress)
+    _warn(found.warnings)
+    return found
+
+
+def _part(traces: "Traces", split: str) -> "Traces":
+    from gatewise.replays.traces import named
+
+    part = traces.split(split)
+    if not len(part):
+        known = named(traces.splits)
+        raise BadChoice(
+            f"expected traces of split {split!r}, found only {', '.join(known)}{nearest(split, known)}. "
+            "Choose one with --split."
+        )
+    return part
+
+
+def _map(traces: "Traces", path: Path | None) -> "Isotonic | IsotonicByDepth | None":
+    from gatewise.files import read_map
+    from gatewise.replays.calibrators import calibrate as fit
+
+    if path:
+        return read_map(path)
+    if len(traces.split("calibration")):
+        return fit(traces)
+    _warn(["no calibration split and no --map: only the raw score is replayed."])
+    return None
+
+
+def _about_map(
+    fitted: "Isotonic | IsotonicByDepth | None",
+    cuts: tuple[float | None, float | None] | None,
+    lo: float,
+    hi: float,
+) -> str:
+    if fitted is None:
+        return "no map: there is neither a calibration split nor --map"
+    on = fitted.fitted_on
+    origin = f"{fitted.kind} map fitted on {on.n:,} records of split {on.split}" if on else f"{fitted.kind} map"
+    if cuts is None:
+        return f"{origin}; no raw gate acts alike, because the map depends on depth"
+    low, high = cuts
+    abstains = "never abstains" if low is None else f"lo {low!r}"
+    commits = "never commits" if high is None else f"hi {high!r}"
+    return f"{origin}; calibrated gate lo {lo:g}, hi {hi:g} acts as the raw gate {abstains}, {commits}"
+
+
+def _target(text: str, known: tuple[str, ...]) -> tuple[str, float]:
+    name, equals, number = text.partition("=")
+    try:
+        value = float(number)
+    except ValueError:
+        value = -1.0
+    if name not in known or not equals or not 0 <= value < float("inf") or (name != "cost" and value > 1):
+        raise BadChoice(f"expected --at coverage=.8, risk=.1 or cost=1, found {text!r}{nearest(name, known)}.")
+    return name, value
+
+
+def _policy(name: str) -> "Policy":
+    """Return a built-in policy by its name, or the user's by module:name."""
+    from gatewise.replays.policies import BASELINES, FixedDepth
+
+    if name in BASELINES:
+        return BASELINES[name]
+    if name.startswith("rag@") and name[4:].isdecimal():
+        return FixedDepth(int(name[4:]))
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        raise BadChoice(
+            f"expected a policy named {', '.join(BASELINES)}, rag@K or module:name, found {name!r}"
+            f"{nearest(name, list(BASELINES))}."
+        )
+    sys.path.insert(0, os.getcwd())
+    try:
+        policy: Policy = getattr(importlib.import_module(module), attribute)
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        raise BadChoice(
+            f"expected a policy at {name!r}, found {type(error).__name__}: {error} "
+            f"({Path(last.filename).name}, line {last.lineno}). Check the module and the name."
+        ) from error
+    finally:
+        sys.path.pop(0)
+    if not callable(policy) or isinstance(policy, type):
+        raise BadChoice(
+            f"expected a callable View -> actions at {name!r}, found {type(policy).__name__}. Name a function, or an "
+            "instance of a class that can be called."
+        )
+    return policy
+
+
+@contextmanager
+def _progress() -> "Iterator[Callable[[str, int, int], None]]":
+    """Show a bar with an estimate once the work has taken two seconds, where somebody is watching."""
+    if not sys.stderr.isatty():
+        yield lambda what, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task("starting", total=None)
+    timer = threading.Timer(2.0, bar.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
+    finally:
+        timer.cancel()
+        bar.stop()

@@ -1,0 +1,401 @@
+"""Values ⇄ files: the only module that opens one."""
+
+import csv
+import io
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet
+
+from gatewise.errors import BadChoice, BrokenFile, BrokenTraces, Violation
+from gatewise.replays.arrays import Coded, objects
+from gatewise.replays.calibrators import Isotonic, IsotonicByDepth
+from gatewise.replays.frontier import Frontier
+from gatewise.replays.rules import SHOWN, SIGNALS, Column, as_column, doubles, is_null, plain, shown
+from gatewise.replays.traces import Traces
+
+NUMBERS = (
+    "depth",
+    "new_passages",
+    "cost",
+    "cost_usd",
+    "input_tokens",
+    "output_tokens",
+    "latency_s",
+    *SIGNALS,
+)
+KINDS = ".parquet, .csv or .jsonl (the last two also as .gz)"
+MAP_SCHEMA = "gatewise.map/1"
+
+
+# Traces in
+
+
+def read_traces(
+    *paths: str | os.PathLike[str],
+    signal: str = "confidence",
+    cost: str = "cost",
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> Traces:
+    """Return the traces of one or several Parquet, CSV or JSON Lines files, checked against every rule.
+
+    `signal` names the column that gates look at, `cost` the one that prices retrievals.
+    """
+    if not paths:
+        raise BadChoice("expected at least one trace file, found none.")
+    parts: list[dict[str, Column]] = []
+    sources: list[tuple[str, int]] = []
+    for done, path in enumerate(paths):
+        progress(f"reading {path}", done, len(paths))
+        columns = _columns(Path(path), (*NUMBERS, signal, cost))
+        rows = len(next(iter(columns.values()))) if columns else 0
+        if not rows:
+            raise BrokenFile(f"expected one row a state in {path}, found no row. Record traces first.")
+        parts.append(columns)
+        sources.append((str(path), rows))
+    progress("arranging states", len(paths), len(paths))
+    sizes = [rows for _, rows in sources]
+    names = list(dict.fromkeys(name for part in parts for name in part))
+    joined = {name: _joined([part.get(name) for part in parts], sizes) for name in names}
+    return Traces.from_columns(joined, signal=signal, cost=cost, sources=sources)
+
+
+def _columns(path: Path, numbers: Sequence[str]) -> dict[str, Column]:
+    """Return the columns of one file."""
+    kind = path.name.lower().removesuffix(".gz").rpartition(".")[2]
+    if kind not in ("parquet", "csv", "jsonl", "ndjson"):
+        raise BrokenFile(f"expected a trace file named {KINDS}, found {path}. Rename or convert it.")
+    if not path.is_file():
+        found = "a folder" if path.is_dir() else "no such file"
+        raise BrokenFile(f"expected a trace file at {path}, found {found}. Check the path.")
+    if path.stat().st_size == 0:
+        raise BrokenFile(f"expected a trace table in {path}, found an empty file. Record traces first.")
+    try:
+        if kind == "parquet":
+            table = pa.parquet.ParquetFile(path).read()
+        elif kind == "csv":
+            table = _csv_table(path)
+        else:
+            return _json_columns(path)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        kinds = {"parquet": "a whole Parquet file", "csv": "UTF-8 text with one comma-separated row a state"}
+        raise BrokenFile(
+            f"expected {kinds.get(kind, 'one JSON object a line')} in {path}, found that it cannot be read "
+            f"({_first_line(error)}). Write it again."
+        ) from None
+    again = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+    if again:
+        raise BrokenFile(f"expected every column of {path} once, found {', '.join(map(ascii, again))} again.")
+    read = _csv_column if kind == "csv" else lambda _name, column, _numbers: _column(column)
+    return {name: read(name, table[name], numbers) for name in table.column_names}
+
+
+def _first_line(error: Exception) -> str:
+    return ascii(str(error).partition("\n")[0])[1:-1][:200]
+
+
+def _column(column: pa.ChunkedArray) -> Column:
+    """Return an Arrow column as numpy holds it here."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return _coded(column)
+    if pa.types.is_decimal(kind):
+        column = column.cast(pa.string()).cast(pa.float64())  # by its decimal: the nearest double
+        kind = column.type
+    mask = column.is_null().to_numpy()
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+        return np.ma.masked_array(column.fill_null(0 if kind != pa.bool_() else False).to_numpy(), mask=mask)
+    if pa.types.is_floating(kind):
+        return np.ma.masked_array(doubles(column.to_numpy()), mask=mask)
+    return np.ma.masked_array(objects(column.to_pylist()), mask=mask)
+
+
+def _coded(column: pa.ChunkedArray) -> Coded:
+    encoded = pa.chunked_array(column.cast(pa.large_string())).combine_chunks().dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    place = np.append(np.argsort(order), -1)
+    codes = encoded.indices.fill_null(len(order)).to_numpy()
+    values = encoded.dictionary.take(pa.array(order))
+    return Coded(place[codes], objects(values.to_pylist()))
+
+
+def _csv_table(path: Path) -> pa.Table:
+    """Return a CSV file with every column as text; an empty field is null."""
+    parse = pa.csv.ParseOptions(newlines_in_values=True)
+    with pa.csv.open_csv(path, parse_options=parse) as reader:
+        names = reader.schema.names
+    crooked: list[Violation] = []
+
+    def keep(row: pa.csv.InvalidRow) -> str:
+        wrong = f"expected {row.expected_columns} fields, found {row.actual_columns}"
+        remedy = "Quote fields that contain a comma, and write one row a line."
+        crooked.append(Violation((row.number or 0) - 1, "(all)", shown(row.text), wrong, remedy, str(path)))
+        return "skip"
+
+    table = pa.csv.read_csv(
+        path,
+        read_options=pa.csv.ReadOptions(use_threads=False),  # so that rows are numbered
+        parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=keep),
+        convert_options=pa.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
+        ),
+    )
+    if crooked:
+        raise BrokenTraces(crooked[:SHOWN], len(crooked))
+    return table
+
+
+_WHOLE = r"^-?(0|[1-9][0-9]*)$"
+_DECIMAL = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
+
+
+def _csv_column(name: str, column: pa.ChunkedArray, numbers: Sequence[str]) -> Column:
+    """Return a text column by what it is: a column of the table by its rules, any other by what it looks like."""
+    if name == "correct":
+        lowered = pc.utf8_lower(column)
+        truth = pc.if_else(pc.equal(lowered, "true"), "1", pc.if_else(pc.equal(lowered, "false"), "0", column))
+        return _csv_numbers(truth)
+    if name in numbers:
+        return _csv_numbers(column)
+    texts = column.drop_null()
+    if not len(texts) or name in ("trace_id", "model", "dataset", "split", "plan", "question", "answer"):
+        return _coded(column)
+    for pattern, kind in ((_WHOLE, pa.int64()), (_DECIMAL, pa.float64()), (r"^(true|false)$", pa.bool_())):
+        if pc.all(pc.match_substring_regex(texts, pattern)).as_py():
+            try:
+                return _column(column.cast(kind))
+            except pa.ArrowInvalid:  # more digits than the kind holds: then it stays text
+                break
+    return _coded(column)
+
+
+def _csv_numbers(column: pa.ChunkedArray) -> Column:
+    """Return texts as numbers; those that are none stay texts, for the rules to name them."""
+    try:
+        return _column(column.cast(pa.float64()))
+    except pa.ArrowInvalid:
+        rows = [text if text is None else _number(text) for text in column.to_pylist()]
+        return np.ma.masked_array(objects(rows), mask=[row is None for row in rows])
+
+
+def _number(text: str) -> float | str:
+    try:
+        return text if "_" in text else float(text)
+    except ValueError:
+        return text
+
+
+def _json_columns(path: Path) -> dict[str, Column]:
+    """Return the columns of a JSON Lines file; what the fast reader refuses is read line by line, to say why."""
+    try:
+        table = _json_table(path)
+    except (pa.ArrowException, UnicodeDecodeError):
+        return _json_lines(path)
+    return {name: _column(table[name]) for name in table.column_names}
+
+
+def _json_table(path: Path) -> pa.Table:
+    read = pa.json.ReadOptions(block_size=1 << 26)
+    table = pa.json.read_json(path, read_options=read)
+    dates = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
+    if dates:  # a text that looks like a date is still a text
+        parse = pa.json.ParseOptions(explicit_schema=pa.schema([(name, pa.string()) for name in dates]))
+        table = pa.json.read_json(path, read_options=read, parse_options=parse)
+    return table
+
+
+def _json_lines(path: Path) -> dict[str, Column]:
+    with pa.input_stream(path, compression="detect") as stream:
+        text = stream.read().decode("utf-8-sig", "surrogateescape")
+    rows: list[dict[str, Any]] = []
+    broken: list[Violation] = []
+    remedy = "Write one strict JSON object a line, null for what is missing."
+    for line in text.split("\n"):
+        if not line.strip():
+            continue
+        problem = ""
+        try:
+            row = json.loads(line, parse_constant=_no_constant)
+            if not isinstance(row, dict):
+                problem = f"expected one JSON object a line, found {type(row).__name__}"
+        except (ValueError, RecursionError) as error:
+            problem = f"expected one JSON object a line, found {error}"
+        if problem:
+            number = len(rows) + len(broken) + 1
+            broken.append(Violation(number, "(all)", shown(line), problem, remedy, str(path)))
+        else:
+            rows.append(row)
+    if broken:
+        raise BrokenTraces(broken[:SHOWN], len(broken))
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: as_column([row.get(name) for row in rows]) for name in names}
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name}, which strict JSON does not know")
+
+
+def _joined(parts: Sequence[Column | None], sizes: Sequence[int]) -> Column:
+    """Return one column from the files' columns, null where a file has none."""
+    held = [part for part in parts if part is not None and not is_null(part).all()]
+    if len(parts) == 1 and held:
+        return held[0]
+    coded = [part for part in held if isinstance(part, Coded)]
+    arrays = [part for part in held if not isinstance(part, Coded)]
+    if not arrays:
+        values = sorted({value for part in coded for value in part.values.tolist()})
+        place = {value: code for code, value in enumerate(values)} | {None: -1}
+        codes = [
+            np.array([place[value] for value in [*part.values.tolist(), None]])[part.codes]
+            if isinstance(part, Coded)
+            else np.full(size, -1)
+            for part, size in zip(parts, sizes, strict=True)
+        ]
+        return Coded(np.concatenate(codes), objects(values))
+    if not coded and all(part.dtype.kind in "biuf" for part in arrays):
+        data = [
+            np.zeros(size, np.bool_) if part is None or isinstance(part, Coded) else np.ma.getdata(part)
+            for part, size in zip(parts, sizes, strict=True)
+        ]
+        masks = [
+            np.ones(size, np.bool_) if part is None else is_null(part)
+            for part, size in zip(parts, sizes, strict=True)
+        ]
+        return np.ma.masked_array(np.concatenate(data), mask=np.concatenate(masks))
+    rows: list[object] = []
+    for part, size in zip(parts, sizes, strict=True):
+        rows += [None] * size if part is None else plain(part).tolist()
+    return as_column(rows)
+
+
+# Traces out
+
+
+def write_traces(traces: Traces, path: str | os.PathLike[str]) -> None:
+    """Write every recorded column, states in the order of (model, trace, depth): same traces, same bytes."""
+    target = Path(path)
+    kind = target.suffix.lower()
+    table = pa.table({name: _arrow(column) for name, column in traces.table.items()})
+    sink = io.BytesIO()
+    if kind == ".parquet":
+        pa.parquet.write_table(table, sink, compression="zstd")
+    elif kind == ".csv":
+        pa.csv.write_csv(table, sink)
+    elif kind == ".jsonl":
+        for row in table.to_pylist():
+            sink.write((json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode())
+    else:
+        raise BrokenFile(f"expected an output named .parquet, .csv or .jsonl, found {target}. Rename it.")
+    _replace(target, sink.getvalue())
+
+
+def _arrow(column: Column) -> pa.Array:
+    if isinstance(column, Coded):
+        codes = pa.array(column.codes, mask=column.codes < 0)
+        return pa.DictionaryArray.from_arrays(codes, pa.array(column.values, pa.string())).cast(pa.string())
+    return pa.array(np.ma.getdata(column), mask=is_null(column))
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    try:
+        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as out:
+                out.write(content)
+            os.chmod(draft, 0o666 & ~_umask())
+            os.replace(draft, path)
+        except BaseException:
+            os.unlink(draft)
+            raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise BrokenFile(f"expected to write {path}, found: {reason}. Choose another place.") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write_csv(path: str | os.PathLike[str], header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a table of values, None as an empty field, doubles by their shortest decimal."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    _replace(Path(path), text.getvalue().encode())
+
+
+# Maps
+
+
+def write_map(fitted: Isotonic | IsotonicByDepth, path: str | os.PathLike[str]) -> None:
+    """Write a map with its provenance as one line of JSON; reading it back and writing it gives the same bytes."""
+    record = {"schema": MAP_SCHEMA, "kind": fitted.kind, **msgspec.to_builtins(fitted)}
+    _replace(Path(path), (json.dumps(record, allow_nan=False) + "\n").encode())
+
+
+def read_map(path: str | os.PathLike[str]) -> Isotonic | IsotonicByDepth:
+    """Return the map in a file that `write_map` wrote."""
+    kinds: dict[str, type[Isotonic] | type[IsotonicByDepth]] = {one.kind: one for one in (Isotonic, IsotonicByDepth)}
+    try:
+        record = msgspec.json.decode(Path(path).read_bytes(), type=dict[str, Any])
+        if record.pop("schema", None) != MAP_SCHEMA or record.get("kind") not in kinds:
+            raise BrokenFile(
+                f"expected a map of schema {MAP_SCHEMA} and kind {' or '.join(kinds)} in {path}, found another "
+                "file. Write one with gatewise calibrate."
+            )
+        return msgspec.convert(record, kinds[record.pop("kind")])
+    except OSError as error:
+        raise BrokenFile(f"expected a map in {path}, found: {error.strerror}. Check the path.") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BrokenFile(
+            f"expected a map in {path}, found: {_first_line(error)}. Write one with gatewise calibrate."
+        ) from None
+
+
+# What ships
+
+
+def published() -> dict[str, Any]:
+    """Return every published number of the paper."""
+    text = (resources.files("gatewise") / "data" / "published.json").read_text("utf-8")
+    numbers: dict[str, Any] = json.loads(text)
+    return numbers
+
+
+def reconstruction(model: str) -> Traces:
+    """Return the bundled trace set that reproduces the published numbers of a model: synthetic, not model output."""
+    with resources.as_file(resources.files("gatewise") / "data" / "reconstructions" / f"{model}.parquet") as path:
+        return read_traces(path)
+
+
+FRONTIER_COLUMNS = (
+    "score", "budget", "threshold", "committed", "correct", "unlabelled", "cost",
+    "overall_accuracy", "committed_accuracy", "coverage", "mean_cost", "selective_risk",
+)  # fmt: skip
+
+
+def frontier_rows(name: str, surface: Frontier) -> Iterable[tuple[object, ...]]:
+    """Yield one row a budget and threshold, as `FRONTIER_COLUMNS` names them."""
+    for budget in range(surface.budgets):
+        for place, threshold in enumerate(surface.thresholds.tolist()):
+            point = surface.point(budget, place)
+            yield (name, budget, threshold, *(getattr(point, column) for column in FRONTIER_COLUMNS[3:]))

@@ -1,0 +1,1 @@
+"""What it means: values in, text out."""

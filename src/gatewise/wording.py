@@ -1,0 +1,36 @@
+"""Normalizing and tokenizing text, wherever the method fixes how."""
+
+import re
+
+_RUN = re.compile(r"[a-z0-9]+")
+_TOKEN = re.compile(r"[A-Za-z0-9]+")
+
+MARKERS = ("same", "both", "whose", "which", "who was", "before", "after")
+
+
+def normalized(text: str) -> str:
+    """Return the lower-cased `[a-z0-9]+` runs of a text, joined by single spaces.
+
+    >>> normalized("Who wrote  'Ulysses'?")
+    'who wrote ulysses'
+    """
+    return " ".join(_RUN.findall(text.lower()))
+
+
+def tokens(text: str) -> list[str]:
+    """Return the `[A-Za-z0-9]+` runs of a text, as the adaptive proxy counts them.
+
+    >>> tokens("Is it A-1?")
+    ['Is', 'it', 'A', '1']
+    """
+    return _TOKEN.findall(text)
+
+
+def markers(text: str) -> int:
+    """Return how many distinct multi-hop markers occur in a text, as substrings of its lower case.
+
+    >>> markers("Which was built before, and which after?")
+    3
+    """
+    lowered = text.lower()
+    return sum(marker in lowered for marker in MARKERS)
