@@ -81,7 +81,8 @@ class Isotonic:
         x, y = np.array(self.x), np.array(self.y)
         # Rounding may lift the line over its right knot by one unit: cut it there, or the map is not monotone.
         ceiling = y[np.minimum(np.searchsorted(x, confidence, side="left"), len(x) - 1)]
-        return np.asarray(np.minimum(np.interp(confidence, x, y), ceiling))
+        line = np.minimum(np.interp(confidence, x, y), ceiling)
+        return np.where(np.isnan(confidence), np.nan, line)  # with a single knot, interp forgets NaN
 
 
 @dataclass(frozen=True)

@@ -187,16 +187,17 @@ def frontier(traces: Traces, *, score: Score | None = None, lo: float = 0.3) -> 
 def tally_traces(traces: Traces, *, score: Score, lo: float) -> Tally:
     """Return the histograms of a trace set under a score."""
     found, codes = levels(traces.confidence)
-    renamed = [np.asarray(score(found, depth), np.float64) for depth in range(traces.depths)]
-    axis, places = levels(np.stack(renamed)) if len(found) else (found, np.zeros((traces.depths, 0), np.uint8))
-    one_map = (places == places[:1]).all() and (np.diff(places[0].astype(np.int64)) >= 0).all()
-    if one_map and len(found) and (places[0] > 0).all():
+    renamed = np.array([score(found, depth) for depth in range(traces.depths)], np.float64)
+    if (renamed == renamed[0]).all() and (np.diff(renamed[0]) >= 0).all():
+        axis, place = levels(renamed[0])
         tally = tally_codes(codes, traces.correct, levels=found, low=_low(renamed[0], lo), traces=traces)
-        return tally.moved(places[0].astype(np.int64), axis)
-    lookup = np.concatenate([np.zeros((traces.depths, 1), places.dtype), places], axis=1)
+        return tally.moved(place.astype(np.int64), axis)
+    for depth in range(traces.depths):  # a level that does not occur at a depth gives no threshold there
+        renamed[depth, np.bincount(codes[:, depth], minlength=len(found) + 1)[1:] == 0] = np.nan
+    axis, places = levels(renamed)
     moved = np.empty_like(codes, dtype=places.dtype)
     for depth in range(traces.depths):
-        moved[:, depth] = lookup[depth][codes[:, depth]]
+        moved[:, depth] = np.append(0, places[depth])[codes[:, depth]]
     return tally_codes(moved, traces.correct, levels=axis, low=_low(axis, lo), traces=traces)
 
 

@@ -39,7 +39,7 @@ class Episodes:
     @property
     def paid(self) -> Bools:
         """Which depths were reached and paid for, shape (n, depths)."""
-        paid: Bools = np.arange(self.traces.depths) <= self.depth[:, None]
+        paid: Bools = np.less_equal(np.arange(self.traces.depths), self.depth[:, None])
         return paid
 
 

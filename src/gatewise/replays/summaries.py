@@ -156,21 +156,23 @@ def summarize(
         raise BadChoice(f"expected data sets not called {POOLED!r}, the name of all together; rename that one.")
     scores: dict[str, Score | None] = {"raw": Raw(), "calibrated": calibrated}
 
-    known = [score for score in scores.values() if score]
+    asked = np.array([has_words(question) for question in traces.questions], np.bool_)
     each = 1 + len(policies or {}) + len(THRESHOLDS) + traces.depths
-    walks = itertools.count()
+    total = len(BASELINES) - (not asked.any()) + each * (2 if calibrated else 1)
+    done = itertools.count()
 
-    def walk(policy: Policy, score: Score | None = None, most: int = budget) -> Episodes:
-        progress("replaying", next(walks), len(BASELINES) + len(known) * each)
-        return replay(traces, policy, score=score, budget=most)
+    def walk(
+        policy: Policy, score: Score | None = None, most: int = budget, over: Traces = traces
+    ) -> Episodes:
+        progress("replaying", next(done), total)
+        return replay(over, policy, score=score, budget=most)
 
     systems: dict[str, Episodes | None] = {
         name: walk(policy, most=UNLIMITED) for name, policy in BASELINES.items() if name != "adaptive"
     }
-    asked = np.array([has_words(question) for question in traces.questions], np.bool_)
     if asked.any():
-        # Where only some groups have question text, the proxy is replayed over those and absent elsewhere.
-        systems["adaptive"] = _adaptive(traces, asked)
+        part = traces if asked.all() else traces.select(asked)
+        systems["adaptive"] = _among(traces, asked, walk(BASELINES["adaptive"], most=UNLIMITED, over=part))
     for name, score in scores.items():
         systems[name] = walk(gate, score) if score else None
     extra = {
@@ -224,14 +226,10 @@ def summarize(
     )
 
 
-def _adaptive(traces: Traces, asked: Bools) -> Episodes:
-    """Replay the adaptive proxy where there is a question; elsewhere its walk is filled in and never measured."""
-    part = traces if asked.all() else traces.select(asked)
-    episodes = replay(part, BASELINES["adaptive"], budget=UNLIMITED)
-    if part is traces:
-        return episodes
+def _among(traces: Traces, chosen: Bools, episodes: Episodes) -> Episodes:
+    """Return episodes over all traces whose walk is known for the chosen ones; the others are never measured."""
     action, depth = np.zeros(len(traces), np.int8), np.zeros(len(traces), np.int64)
-    action[asked], depth[asked] = episodes.action, episodes.depth
+    action[chosen], depth[chosen] = episodes.action, episodes.depth
     return Episodes(traces, action, depth)
 
 
