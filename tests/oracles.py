@@ -85,9 +85,7 @@ def point(traces, walks):
     labels = [tr[t]["correct"] for tr, t in committed]
     correct = sum(y is True for y in labels)
     unlabelled = sum(y is None for y in labels)
-    cost = math.fsum(
-        state["cost"] for tr, (_, t) in zip(traces, walks, strict=True) for state in tr[: t + 1]
-    )
+    cost = math.fsum(state["cost"] for tr, (_, t) in zip(traces, walks, strict=True) for state in tr[: t + 1])
     n = len(traces)
     actions = [a for a, _ in walks]
     return {
@@ -203,9 +201,7 @@ def summary(traces, questions, datasets, knots, lo, hi, budget):
 
     everyone = range(len(traces))
     d = min(3, deepest)
-    top = [
-        tr[d] for tr in traces if len(tr) > d and tr[d]["confidence"] is not None and tr[d]["confidence"] >= 0.9
-    ]
+    top = [tr[d] for tr in traces if len(tr) > d and tr[d]["confidence"] is not None and tr[d]["confidence"] >= 0.9]
     judged = [s for s in top if s["correct"] is not None]
     return {
         "systems": {
@@ -239,3 +235,19 @@ def summary(traces, questions, datasets, knots, lo, hi, budget):
             "calibrated": div(math.fsum(phi(knots, s["confidence"]) for s in top), len(top)) if knots else None,
         },
     }
+
+
+def close(found, expected, path=""):
+    """Counts and ratios of counts equal to the last bit; means of scores to 1e-12."""
+    if isinstance(expected, dict):
+        for key, value in expected.items():
+            assert key in found, f"{path}.{key}"
+            close(found[key], value, f"{path}.{key}")
+    elif isinstance(expected, list):
+        assert len(found) == len(expected), path
+        for place, (a, b) in enumerate(zip(found, expected, strict=True)):
+            close(a, b, f"{path}[{place}]")
+    elif isinstance(expected, float) and not any(k in path for k in ("systems", "thresholds", "budgets")):
+        assert found == expected or abs(found - expected) <= 1e-12, path
+    else:
+        assert found == expected, path

@@ -1,8 +1,9 @@
 """Trace sets that Hypothesis makes: ragged, tied, on bin edges, with nulls and prices."""
 
 import numpy as np
-from gatewise import Traces
 from hypothesis import strategies as st
+
+from gatewise import Traces
 
 EDGES = [0.0, 0.1, 0.2, 0.3, 0.30000000000000004, 0.33, 0.5, 0.6, 0.67, 0.7, 0.8, 0.9, 0.95, 1.0]
 tied = st.sampled_from(EDGES)
@@ -91,3 +92,11 @@ def shuffled(values, seed):
     """Columns with their rows in another order."""
     order = np.random.default_rng(seed).permutation(len(next(iter(values.values()))))
     return {name: [column[i] for i in order] for name, column in values.items()}
+
+
+def coded(n, levels, seed=0, nulls=True):
+    """Random blocks of level codes and labels, as the frontier's kernels take them."""
+    rng = np.random.default_rng(seed)
+    codes = np.asfortranarray(rng.integers(0 if nulls else 1, levels + 1, (n, 4)))
+    labels = np.asfortranarray(rng.integers(-1 if nulls else 0, 2, (n, 4)).astype(np.int8))
+    return codes.astype(np.min_scalar_type(levels)), labels

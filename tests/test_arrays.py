@@ -3,10 +3,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import strategies
-from gatewise.replays.arrays import Coded, exact_histogram, exact_sum, levels, ratio, rounded
 from hypothesis import given
 from hypothesis import strategies as st
+
+import strategies
+from gatewise.replays.arrays import Coded, exact_histogram, exact_sum, levels, ratio, rounded
 
 numbers = st.one_of(strategies.grid, strategies.tied, st.floats(0, 1), st.just(math.nan))
 

@@ -2,8 +2,12 @@ import json
 import math
 
 import numpy as np
-import oracles
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from sklearn.isotonic import IsotonicRegression
+
+import oracles
 import strategies
 from gatewise import (
     BadChoice,
@@ -19,12 +23,10 @@ from gatewise import (
     replay,
     require_no_leak,
 )
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
-from sklearn.isotonic import IsotonicRegression
 
 records = st.lists(
-    st.tuples(st.one_of(strategies.tied, strategies.grid, st.floats(0, 1), st.none()), strategies.verdicts), max_size=60
+    st.tuples(st.one_of(strategies.tied, strategies.grid, st.floats(0, 1), st.none()), strategies.verdicts),
+    max_size=60,
 )
 
 

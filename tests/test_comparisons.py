@@ -1,11 +1,17 @@
 import math
 
 import pytest
-import strategies
-from gatewise import FixedDepth, Threshold, Traces, Unmatched, compare, measure, replay
 from hypothesis import given
 
-TWO = {"trace_id": ["a", "a", "b"], "depth": [0, 1, 0], "confidence": [0.4, 0.9, None], "correct": [False, True, None]}
+import strategies
+from gatewise import FixedDepth, Threshold, Traces, Unmatched, compare, measure, replay
+
+TWO = {
+    "trace_id": ["a", "a", "b"],
+    "depth": [0, 1, 0],
+    "confidence": [0.4, 0.9, None],
+    "correct": [False, True, None],
+}
 
 
 @given(strategies.tables(), strategies.tied)
@@ -24,7 +30,9 @@ def test_paired_differences_are_exact_and_complete(table, hi):
     assert both.cost == math.fsum(price * (int(there) - int(here)) for price, there, here in paid)
     assert both.moved == sum(
         (a, d) != (b, e)
-        for a, d, b, e in zip(one.action.tolist(), one.depth.tolist(), two.action.tolist(), two.depth.tolist(), strict=True)
+        for a, d, b, e in zip(
+            one.action.tolist(), one.depth.tolist(), two.action.tolist(), two.depth.tolist(), strict=True
+        )
     )
     backwards = compare(two, one)
     assert (backwards.cost, backwards.correct, backwards.committed) == (-both.cost, -both.correct, -both.committed)

@@ -1,9 +1,11 @@
-import importlib.util
 import math
 
 import numpy as np
-import oracles
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracles
 import strategies
 from gatewise import (
     BadChoice,
@@ -19,10 +21,6 @@ from gatewise import (
     replay,
 )
 from gatewise.replays import frontier as module
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-compiled = pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="the fast extra is not installed")
 
 
 def check_against_replay(traces, surface, score, lo, points=None):
@@ -40,9 +38,9 @@ def all_scores(traces, score):
     return sorted({v + 0.0 for column in values for v in column.tolist() if not math.isnan(v)})
 
 
-monotone = st.lists(st.tuples(strategies.grid, strategies.grid), min_size=1, max_size=5, unique_by=lambda k: k[0]).map(
-    lambda knots: Isotonic(tuple(sorted(x for x, _ in knots)), tuple(sorted(y for _, y in knots)))
-)
+monotone = st.lists(
+    st.tuples(strategies.grid, strategies.grid), min_size=1, max_size=5, unique_by=lambda k: k[0]
+).map(lambda knots: Isotonic(tuple(sorted(x for x, _ in knots)), tuple(sorted(y for _, y in knots))))
 scores = st.one_of(
     st.just(Raw()),
     monotone,
@@ -87,31 +85,9 @@ def test_tallies_of_parts_add_up_to_the_tally_of_the_whole(one, two, lo):
             assert getattr(merged, name).tolist() == getattr(whole, name).tolist()
 
 
-def many(n, levels, seed=0, nulls=True):
-    rng = np.random.default_rng(seed)
-    codes = np.asfortranarray(rng.integers(0 if nulls else 1, levels + 1, (n, 4)))
-    labels = np.asfortranarray(rng.integers(-1 if nulls else 0, 2, (n, 4)).astype(np.int8))
-    return codes.astype(np.min_scalar_type(levels)), labels
-
-
-@compiled
-@pytest.mark.parametrize("nulls", [True, False])
-@pytest.mark.parametrize("levels", [1, 5, 101, 255])
-@pytest.mark.parametrize("n", [1, 2048, 70_001, 200_000])
-def test_the_compiled_kernel_counts_what_numpy_counts(n, levels, nulls):
-    codes, labels = many(n, levels, nulls=nulls)
-    axis = np.arange(1, levels + 1) / levels
-    low = levels // 3
-    plain = module.tally_codes(codes, labels, levels=axis, low=low, compiled=False)
-    for threads in (1, 3):
-        fast = module.tally_codes(codes, labels, levels=axis, low=low, compiled=True, threads=threads)
-        for name in ("reached", "correct", "unlabelled", "low"):
-            assert (getattr(fast, name) == getattr(plain, name)).all()
-
-
 @pytest.mark.parametrize("levels", [255, 256, 1000])
 def test_joint_and_marginal_histograms_agree_on_both_sides_of_their_border(levels, monkeypatch):
-    codes, labels = many(3000, levels)
+    codes, labels = strategies.coded(3000, levels)
     axis = np.arange(1, levels + 1) / levels
     found = module.tally_codes(codes, labels, levels=axis, low=levels // 3)
     monkeypatch.setattr(module, "JOINT", 0)
@@ -166,6 +142,6 @@ def test_a_frontier_is_read_at_a_coverage_a_risk_and_a_cost():
 
 def test_the_compiled_kernel_is_asked_for_by_the_name_of_its_extra(monkeypatch):
     monkeypatch.setattr(module, "HAS_NUMBA", False)
-    codes, labels = many(10, 5)
+    codes, labels = strategies.coded(10, 5)
     with pytest.raises(BadChoice, match=r"gatewise\[fast\]"):
         module.tally_codes(codes, labels, levels=np.arange(5.0), low=1, compiled=True)

@@ -1,13 +1,19 @@
 import numpy as np
-import oracles
 import pytest
-import strategies
-from gatewise import Action, BadChoice, BadPolicy, FixedDepth, Threshold, Traces, replay
 from hypothesis import given
 from hypothesis import strategies as st
 
+import oracles
+import strategies
+from gatewise import Action, BadChoice, BadPolicy, FixedDepth, Threshold, Traces, replay
+
 CODES = {"commit": 0, "retrieve": 1, "abstain": 2, "escalate": 3}
-TWO = {"trace_id": ["a", "a", "b"], "depth": [0, 1, 0], "confidence": [0.4, 0.9, None], "correct": [False, True, None]}
+TWO = {
+    "trace_id": ["a", "a", "b"],
+    "depth": [0, 1, 0],
+    "confidence": [0.4, 0.9, None],
+    "correct": [False, True, None],
+}
 
 
 @given(strategies.tables(depths=6), st.tuples(strategies.tied, strategies.tied).map(sorted), st.integers(0, 7))
@@ -39,7 +45,9 @@ def test_a_policy_sees_what_it_has_paid_and_what_is_left():
     seen = []
 
     def nosy(view):
-        seen.append((view.depth, view.retrievals_left.tolist(), view.cost.tolist(), view.question.tolist(), len(view)))
+        seen.append(
+            (view.depth, view.retrievals_left.tolist(), view.cost.tolist(), view.question.tolist(), len(view))
+        )
         return np.where(view.retrievals_left > 0, Action.RETRIEVE, Action.ABSTAIN)
 
     columns = {**TWO, "cost": [0, 0.25, 0], "question": ["Who?", "Who?", "What?"]}

@@ -1,17 +1,19 @@
 import math
 
 import numpy as np
-import oracles
 import pytest
-import strategies
-from gatewise import BadChoice, Raw, Traces, aurc, auroc, brier, ece, reliability, top_bin, transitions
-from gatewise.replays.metrics import bin_of
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
+import oracles
+import strategies
+from gatewise import BadChoice, Raw, Traces, aurc, auroc, brier, ece, reliability, top_bin, transitions
+from gatewise.replays.metrics import bin_of
+
 records = st.lists(
-    st.tuples(st.one_of(strategies.tied, strategies.grid, st.floats(0, 1), st.none()), strategies.verdicts), max_size=30
+    st.tuples(st.one_of(strategies.tied, strategies.grid, st.floats(0, 1), st.none()), strategies.verdicts),
+    max_size=30,
 )
 few = st.lists(st.tuples(st.one_of(st.sampled_from([0.3, 0.7, 0.9]), st.none()), strategies.verdicts), max_size=7)
 

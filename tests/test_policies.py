@@ -1,11 +1,14 @@
-import oracles
 import pytest
-from gatewise import Adaptive, BadChoice, Traces, replay
-from gatewise.replays.policies import has_words, proxy_depth
 from hypothesis import given
 from hypothesis import strategies as st
 
-words = st.sampled_from([*oracles.MARKERS, "Which", "WHO WAS", "unbothered", "A-1", "don't", "é", "¿", "7", "  ", "?"])
+import oracles
+from gatewise import Adaptive, BadChoice, Traces, replay
+from gatewise.replays.policies import has_words, proxy_depth
+
+words = st.sampled_from(
+    [*oracles.MARKERS, "Which", "WHO WAS", "unbothered", "A-1", "don't", "é", "¿", "7", "  ", "?"]
+)
 
 
 @given(st.lists(words, max_size=25).map(" ".join))

@@ -1,27 +1,12 @@
 import json
 
-import oracles
 import pytest
-import strategies
-from gatewise import BadChoice, Threshold, Traces, calibrate, summarize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-
-def close(found, expected, path=""):
-    """Counts and ratios of counts equal to the last bit; means of scores to 1e-12."""
-    if isinstance(expected, dict):
-        for key, value in expected.items():
-            assert key in found, f"{path}.{key}"
-            close(found[key], value, f"{path}.{key}")
-    elif isinstance(expected, list):
-        assert len(found) == len(expected), path
-        for place, (a, b) in enumerate(zip(found, expected, strict=True)):
-            close(a, b, f"{path}[{place}]")
-    elif isinstance(expected, float) and not any(k in path for k in ("systems", "thresholds", "budgets")):
-        assert found == pytest.approx(expected, abs=1e-12), path
-    else:
-        assert found == expected, path
+import oracles
+import strategies
+from gatewise import BadChoice, Threshold, Traces, calibrate, summarize
 
 
 def oracle_of(table, lo, hi, budget):
@@ -55,7 +40,7 @@ def test_every_number_equals_the_slow_oracle_whatever_the_order_of_rows(table, g
     traces = Traces.from_columns(strategies.shuffled(strategies.columns(table), seed))
     fitted = calibrate(traces) if knots else None
     found = summarize(traces.split("test"), calibrated=fitted, gate=Threshold(lo=lo, hi=hi), budget=budget)
-    close(found.as_json(), expected)
+    oracles.close(found.as_json(), expected)
     json.dumps(found.as_json(), allow_nan=False)
 
 
@@ -66,7 +51,7 @@ def test_traces_of_up_to_33_depths_with_continuous_scores_equal_the_oracle(table
     knots, expected = oracle_of(table, 0.3, 0.7, 3)
     traces = strategies.traces(table)
     found = summarize(traces.split("test"), calibrated=calibrate(traces) if knots else None)
-    close(found.as_json(), expected)
+    oracles.close(found.as_json(), expected)
 
 
 @given(strategies.tables(most=15, splits=False))

@@ -2,12 +2,18 @@ import math
 
 import numpy as np
 import pytest
-import strategies
-from gatewise import BadChoice, BrokenTraces, Traces
 from hypothesis import given
 from hypothesis import strategies as st
 
-TWO = {"trace_id": ["a", "a", "b"], "depth": [0, 1, 0], "confidence": [0.4, 0.9, None], "correct": [False, True, None]}
+import strategies
+from gatewise import BadChoice, BrokenTraces, Traces
+
+TWO = {
+    "trace_id": ["a", "a", "b"],
+    "depth": [0, 1, 0],
+    "confidence": [0.4, 0.9, None],
+    "correct": [False, True, None],
+}
 
 
 def broken(**changes):

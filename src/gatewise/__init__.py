@@ -60,9 +60,7 @@ _HOMES = {
     "replays.comparisons": "Comparison compare",
     "replays.frontier": "Frontier Reading frontier read",
     "replays.loop": "Episodes replay",
-    "replays.metrics": (
-        "Bin Point TopBin Transitions aurc auroc brier ece measure reliability top_bin transitions"
-    ),
+    "replays.metrics": ("Bin Point TopBin Transitions aurc auroc brier ece measure reliability top_bin transitions"),
     "replays.policies": "Adaptive FixedDepth Threshold View",
     "replays.summaries": "Summary summarize",
     "replays.traces": "Traces",

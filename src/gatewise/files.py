@@ -136,8 +136,8 @@ def _coded(column: pa.ChunkedArray) -> Coded:
 
 def _csv_table(path: Path) -> pa.Table:
     """Return a CSV file with every column as text; an empty field is null."""
-    parse = pa.csv.ParseOptions(newlines_in_values=True)
-    with pa.csv.open_csv(path, parse_options=parse) as reader:
+    skip = pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: "skip")
+    with pa.csv.open_csv(path, parse_options=skip) as reader:
         names = reader.schema.names
     crooked: list[Violation] = []
 
@@ -161,12 +161,14 @@ def _csv_table(path: Path) -> pa.Table:
 
 
 _WHOLE = r"^-?(0|[1-9][0-9]*)$"
-_DECIMAL = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
+_DECIMAL = r"^[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$"
 
 
 def _csv_column(name: str, column: pa.ChunkedArray, numbers: Sequence[str]) -> Column:
     """Return a text column by what it is: a column of the table by its rules, any other by what it looks like."""
     if name == "correct":
+        if pc.all(pc.match_substring_regex(column.drop_null(), r"^(?i:true|false|0|1)$")).as_py():
+            return _column(column.cast(pa.bool_()))
         lowered = pc.utf8_lower(column)
         truth = pc.if_else(pc.equal(lowered, "true"), "1", pc.if_else(pc.equal(lowered, "false"), "0", column))
         return _csv_numbers(truth)
@@ -187,7 +189,8 @@ def _csv_column(name: str, column: pa.ChunkedArray, numbers: Sequence[str]) -> C
 def _csv_numbers(column: pa.ChunkedArray) -> Column:
     """Return texts as numbers; those that are none stay texts, for the rules to name them."""
     try:
-        return _column(column.cast(pa.float64()))
+        whole = pc.all(pc.match_substring_regex(column.drop_null(), _WHOLE)).as_py()
+        return _column(column.cast(pa.int64() if whole else pa.float64()))
     except pa.ArrowInvalid:
         rows = [text if text is None else _number(text) for text in column.to_pylist()]
         return np.ma.masked_array(objects(rows), mask=[row is None for row in rows])

@@ -54,11 +54,11 @@ class Raw:
 class Isotonic:
     """One monotone map for every depth: linear between its knots, flat outside them.
 
-    >>> phi = fit_isotonic(np.array([0.2, 0.9, 0.9, 0.95]), np.array([0, 1, 0, 1]))
+    >>> phi = fit_isotonic(np.array([0.25, 0.75, 0.75, 1.0]), np.array([0, 1, 0, 1]))
     >>> phi.x, phi.y
-    ((0.2, 0.9, 0.95), (0.0, 0.5, 1.0))
-    >>> phi(np.array([0.55, 0.9, 0.99, np.nan]), 0).tolist()
-    [0.25, 0.5, 1.0, nan]
+    ((0.25, 0.75, 1.0), (0.0, 0.5, 1.0))
+    >>> phi(np.array([0.5, 0.75, 0.125, np.nan]), 0).tolist()
+    [0.25, 0.5, 0.0, nan]
     """
 
     x: tuple[float, ...]
@@ -211,8 +211,8 @@ def equivalent_raw(score: Score, lo: float, hi: float) -> tuple[float | None, fl
     `hi` is the smallest double in [0, 1] that the score lifts to `hi`, None when the gate never commits; `lo`
     the largest that it keeps at or under `lo`, None when the gate never abstains (Section 8.1).
 
-    >>> equivalent_raw(Isotonic((0.5, 0.9), (0.0, 1.0)), 0.25, 0.5)
-    (0.6, 0.7)
+    >>> equivalent_raw(Isotonic((0.5, 1.0), (0.0, 1.0)), 0.25, 0.5)
+    (0.625, 0.75)
     """
     if not isinstance(score, Isotonic | Raw):
         return None

@@ -161,9 +161,7 @@ def summarize(
     total = len(BASELINES) - (not asked.any()) + each * (2 if calibrated else 1)
     done = itertools.count()
 
-    def walk(
-        policy: Policy, score: Score | None = None, most: int = budget, over: Traces = traces
-    ) -> Episodes:
+    def walk(policy: Policy, score: Score | None = None, most: int = budget, over: Traces = traces) -> Episodes:
         progress("replaying", next(done), total)
         return replay(over, policy, score=score, budget=most)
 

@@ -1,0 +1,134 @@
+"""Who may import whom: the table of the design, read off the syntax trees. Function-local imports count too."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "gatewise"
+
+# Every module has a room; a new one fails here until it is given one.
+ROOMS = {
+    "errors": "ground",
+    "types": "ground",
+    "wording": "ground",
+    "replays": "replays",
+    "reports": "reports",
+    "files": "files",
+    "paper": "studies",
+    "cli": "cli",
+    "__main__": "cli",
+    "__init__": "names",
+}
+
+MAY_IMPORT = {
+    "ground": {"ground"},
+    "replays": {"ground", "replays"},
+    "reports": {"ground", "replays", "reports"},
+    "files": {"ground", "replays", "files"},
+    "studies": {"ground", "replays", "reports", "files", "studies"},
+    "cli": {"ground", "replays", "reports", "files", "studies", "cli"},
+    "names": {"ground", "replays"},
+}
+
+# Foreign packages, by the room that may load them; the standard library is listed where it reaches the world.
+FOREIGN = {
+    "numpy": {"replays", "files"},
+    "numba": {"replays"},
+    "pyarrow": {"files"},
+    "msgspec": {"files"},
+    "typer": {"cli"},
+    "rich": {"cli"},
+}
+TAPS = {
+    "open": {"files"},
+    "print": {"cli"},
+    "socket": set(),
+    "sqlite3": set(),
+    "http": set(),
+    "urllib": set(),
+    "time": set(),
+    "datetime": set(),
+    "random": set(),
+    "subprocess": set(),
+    "tempfile": {"files"},
+}
+
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+
+def name_of(path):
+    return path.relative_to(SOURCE).with_suffix("").as_posix()
+
+
+def room_of(name):
+    return ROOMS[name.split("/")[0]]
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield node.module
+            if node.module == "gatewise" or node.module.count(".") == 1:
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def names(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield node.func.id
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_imports_only_from_the_rooms_below_it(path):
+    assert name_of(path).split("/")[0] in ROOMS, f"give {name_of(path)} a room"
+    room = room_of(name_of(path))
+    for module in imports(path):
+        top, *rest = module.split(".")
+        if top == "gatewise" and rest:
+            if rest[0] in ROOMS:
+                assert room_of(rest[0]) in MAY_IMPORT[room], f"{name_of(path)} imports {module}"
+        elif top in FOREIGN:
+            assert room in FOREIGN[top], f"{name_of(path)} imports {module}"
+        elif top in TAPS:
+            assert room in TAPS[top], f"{name_of(path)} imports {module}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_only_files_opens_and_only_cli_prints(path):
+    for name in names(path):
+        if name in TAPS:
+            assert room_of(name_of(path)) in TAPS[name], f"{name_of(path)} calls {name}"
+
+
+def test_foreign_packages_are_all_known():
+    import sys
+
+    known = set(sys.stdlib_module_names) | set(FOREIGN) | {"gatewise"}
+    for path in MODULES:
+        for module in imports(path):
+            assert module.split(".")[0] in known, f"{name_of(path)} imports {module}"
+
+
+def test_the_pure_room_has_no_clock_no_chance_and_no_environment():
+    for path in (SOURCE / "replays").glob("*.py"):
+        text = path.read_text()
+        for word in ("np.random", "os.environ", "getenv", "global "):
+            assert word not in text, f"{name_of(path)} uses {word}"
+
+
+def test_no_module_shares_its_name_with_what_it_exports():
+    for path in MODULES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and path.stem not in ("frontier", "census"):
+                assert node.name != path.stem, f"{name_of(path)} exports {node.name}"
+
+
+def test_tests_mirror_the_source():
+    tested = {path.stem.removeprefix("test_") for path in Path(__file__).parent.glob("test_*.py")}
+    for path in MODULES:
+        if path.stem not in ("__init__", "__main__", "types", "errors"):
+            assert path.stem in tested, f"{name_of(path)} has no test file"

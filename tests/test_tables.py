@@ -1,0 +1,68 @@
+import pytest
+
+from gatewise import Traces, calibrate, frontier, read, summarize
+from gatewise.reports.tables import (
+    Column,
+    Table,
+    frontier_table,
+    printable,
+    readings_table,
+    summary_tables,
+    text,
+)
+
+COLUMNS = {
+    "trace_id": ["a", "a", "b", "c", "c"],
+    "depth": [0, 1, 0, 0, 1],
+    "confidence": [0.4, 0.9, None, 0.2, 0.8],
+    "correct": [False, True, None, False, True],
+    "split": ["test", "test", "test", "calibration", "calibration"],
+    "dataset": ["x"] * 5,
+    "question": ["Who?", "Who?", "What?", "Where?", "Where?"],
+}
+
+
+@pytest.fixture
+def summary():
+    traces = Traces.from_columns(COLUMNS)
+    return summarize(traces.split("test"), calibrated=calibrate(traces), by="dataset")
+
+
+def test_every_table_is_rectangular_and_aligned(summary):
+    tables = list(summary_tables(summary))
+    assert len(tables) > 10
+    for table in tables:
+        assert all(len(row) == len(table.columns) for row in table.rows)
+        lines = text(table).splitlines()
+        assert lines[0] == table.title
+        if table.columns[-1].kind != "text":
+            assert len({len(line) for line in lines[1 : 2 + len(table.rows)]}) == 1
+
+
+def test_ratios_of_nothing_show_as_a_dash_and_missing_verdicts_are_noted(summary):
+    shown = "\n".join(map(text, summary_tables(summary)))
+    assert "–" in shown
+    assert "1 commits of a system have no verdict" in shown
+    assert "None" not in shown
+    assert "nan" not in shown
+
+
+def test_wide_and_hostile_text_keeps_columns_and_terminal():
+    table = Table("T", (Column("name"), Column("n", "count")), (("漢字", 1), ("\x1b[2Jx\u202e", 2), ("é", 3)))
+    lines = text(table).splitlines()
+    assert "\x1b" not in text(table)
+    assert "\\x1b[2Jx\\u202e" in text(table)
+    assert lines[2].index("1") + 2 == lines[1].index("n") + 0 or lines[2].endswith(" 1")
+    assert printable("a\tb") == "a\\tb"
+
+
+def test_prices_show_enough_digits():
+    table = Table("T", (Column("cost", "price"),), ((0,), (0.00012345,), (2.46072,), (0.0936,)))
+    assert [line.strip() for line in text(table).splitlines()[2:]] == ["0.00", "0.000123", "2.46", "0.0936"]
+
+
+def test_a_frontier_shows_its_best_points_and_its_readings():
+    surface = frontier(Traces.from_columns(COLUMNS))
+    assert "0.8" in text(frontier_table("raw", surface))
+    rows = [("raw", budget, reading) for budget, reading in enumerate(read(surface, "coverage", 0.9))]
+    assert text(readings_table("At", rows)).count("not attainable") == 2
