@@ -58,29 +58,41 @@ def objects(values: Sequence[object]) -> Texts:
     return array
 
 
-def levels(values: Floats) -> tuple[Floats, Codes]:
-    """Return the sorted distinct values, and for each value its place among them counted from 1.
+def hundredths(values: Floats) -> npt.NDArray[np.uint8] | None:
+    """Return k for each value k/100 of [0, 1] and 101 for NaN, or None if any value stands between.
 
-    NaN is no level and gets 0. Values on a grid of hundredths, as stated confidences are, need no sort.
-
-    >>> found, codes = levels(np.array([0.7, np.nan, 0.2, 0.7]))
-    >>> found.tolist(), codes.tolist()
-    ([0.2, 0.7], [2, 0, 1, 2])
+    Stated confidences are such values, and need no sort and no search.
     """
     absent = np.isnan(values)
     with np.errstate(invalid="ignore", over="ignore"):
         grid = np.rint(values * 100)
         on_grid = (grid / 100 == values) & (grid >= 0) & (grid <= 100)
-    if (on_grid | absent).all():
-        grid[absent] = 101
-        cells = grid.astype(np.uint8)
+    if not (on_grid | absent).all():
+        return None
+    grid[absent] = 101
+    return grid.astype(np.uint8)
+
+
+def levels(values: Floats) -> tuple[Floats, Codes]:
+    """Return the sorted distinct values, and for each value its place among them counted from 1.
+
+    NaN is no level and gets 0.
+
+    >>> found, codes = levels(np.array([0.7, np.nan, 0.2, 0.7]))
+    >>> found.tolist(), codes.tolist()
+    ([0.2, 0.7], [2, 0, 1, 2])
+    """
+    cells = hundredths(values)
+    if cells is not None:
         present = np.bincount(cells.ravel(order="K"), minlength=102)[:101] > 0
         place = np.append(np.cumsum(present), 0).astype(np.uint8)
         return np.flatnonzero(present) / 100, place[cells]
-    found = np.unique(values[~absent]) + 0.0  # adding zero turns -0.0 into 0.0
-    codes = np.zeros_like(values, dtype=np.min_scalar_type(len(found)))
-    codes[~absent] = np.searchsorted(found, values[~absent]) + 1
-    return found, codes
+    found, inverse = np.unique(values, return_inverse=True)
+    if np.isnan(found[-1]):
+        found = found[:-1]
+    codes = np.empty_like(values, dtype=np.min_scalar_type(len(found)))
+    codes[...] = np.where(np.isnan(values), 0, inverse.reshape(values.shape) + 1)
+    return found + 0.0, codes  # adding zero turns -0.0 into 0.0
 
 
 def exact_sum(values: npt.NDArray[Any]) -> float:

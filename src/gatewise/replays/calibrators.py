@@ -7,13 +7,12 @@ here are monotone, so that a calibrated gate can be named by the raw thresholds 
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from importlib.metadata import version
 from typing import Any, ClassVar
 
 import numpy as np
 
 from gatewise.errors import BadChoice, Leak
-from gatewise.replays.arrays import UNKNOWN, Floats, Ints, Labels, levels
+from gatewise.replays.arrays import UNKNOWN, Floats, Ints, Labels, hundredths, levels
 from gatewise.replays.traces import Traces, named
 from gatewise.wording import normalized
 
@@ -78,11 +77,24 @@ class Isotonic:
 
     def __call__(self, confidence: Floats, depth: int) -> Floats:
         """Return the map's value for each confidence, NaN for NaN."""
+        cells = hundredths(confidence) if confidence.size > 102 else None
+        if cells is not None:
+            table = self._line(np.append(np.arange(101) / 100, np.nan))
+            return np.asarray(table[cells])
+        return self._line(confidence)
+
+    def _line(self, confidence: Floats) -> Floats:
         x, y = np.array(self.x), np.array(self.y)
+        if len(x) == 1:
+            return np.where(np.isnan(confidence), np.nan, y[0])
+        left = np.clip(np.searchsorted(x, confidence, side="right") - 1, 0, len(x) - 2)
+        with np.errstate(over="ignore", invalid="ignore"):  # knots may stand closer than a slope can say
+            slope = np.diff(y) / np.diff(x)
+            line = slope[left] * (confidence - x[left]) + y[left]
         # Rounding may lift the line over its right knot by one unit: cut it there, or the map is not monotone.
-        ceiling = y[np.minimum(np.searchsorted(x, confidence, side="left"), len(x) - 1)]
-        line = np.minimum(np.interp(confidence, x, y), ceiling)
-        return np.where(np.isnan(confidence), np.nan, line)  # with a single knot, interp forgets NaN
+        line = np.minimum(line, y[left + 1])
+        line = np.where(confidence <= x[left], y[left], line)
+        return np.where(confidence >= x[-1], y[-1], line)
 
 
 @dataclass(frozen=True)
@@ -143,6 +155,8 @@ def calibrate(traces: Traces, *, split: str = "calibration", by_depth: bool = Fa
             "expected a split to fit on that is not the test split, found 'test'. A map may not see what it is "
             "tested on: mark calibration rows in the split column."
         )
+    from importlib.metadata import version  # slow to load, and only a fit needs it
+
     traces.require_one_model()
     part = traces.split(split)
     if not len(part):

@@ -8,7 +8,6 @@ data set can be tallied anywhere, in any order, and merged.
 
 import importlib.util
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Self
@@ -224,7 +223,7 @@ def tally_codes(
     n, depths = codes.shape
     if traces is not None and (traces.lengths < depths).any():
         codes = _carried(codes, traces.lengths)
-    kinds = 3 if (labels == UNKNOWN).any() else 2  # the label UNKNOWN counts from the end
+    kinds = 3 if labels.min(initial=0) == UNKNOWN else 2  # kinds of label
     if compiled is None:
         compiled = codes.size >= COMPILED_FROM and HAS_NUMBA
     elif compiled and not HAS_NUMBA:
@@ -234,6 +233,8 @@ def tally_codes(
     elif not compiled:
         before_and_at = _joint(codes, labels, len(levels), low, kinds)
     else:
+        from concurrent.futures import ThreadPoolExecutor
+
         from gatewise.replays.fast import joint
 
         cuts = np.linspace(0, n, threads + 1).astype(int).tolist()

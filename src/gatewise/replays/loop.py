@@ -28,7 +28,8 @@ class Episodes:
     @property
     def committed(self) -> Bools:
         """Which episodes answered."""
-        return self.action == Action.COMMIT
+        committed: Bools = np.equal(self.action, Action.COMMIT)
+        return committed
 
     @property
     def correct(self) -> Labels:

@@ -7,7 +7,18 @@ from typing import Any
 import numpy as np
 
 from gatewise.errors import BadChoice
-from gatewise.replays.arrays import UNKNOWN, Bools, Floats, Ints, Labels, exact_sum, levels, ratio
+from gatewise.replays.arrays import (
+    UNKNOWN,
+    Bools,
+    Floats,
+    Ints,
+    Labels,
+    exact_histogram,
+    exact_sum,
+    levels,
+    ratio,
+    rounded,
+)
 from gatewise.replays.calibrators import Score
 from gatewise.replays.loop import Episodes
 from gatewise.replays.traces import Traces
@@ -131,12 +142,13 @@ def bin_of(score: Floats) -> Ints:
 
 
 def _binned(score: Floats, correct: Labels | Ints) -> list[tuple[int, float, int]]:
+    """Return how many states each bin holds, their summed score and how many are right."""
     score, correct = _usable(score, correct)
     bins = bin_of(score)
-    return [
-        (int(here.sum()), exact_sum(score[here]), int(correct[here].sum()))
-        for here in (bins == b for b in range(BINS))
-    ]
+    counts = np.bincount(bins, minlength=BINS)
+    totals = rounded(exact_histogram(bins, score, BINS))
+    rights = np.bincount(bins[correct == 1], minlength=BINS)
+    return list(zip(counts.tolist(), totals.tolist(), rights.tolist(), strict=True))
 
 
 def reliability(score: Floats, correct: Labels | Ints) -> list[Bin]:
