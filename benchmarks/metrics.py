@@ -30,7 +30,7 @@ def exact_ece(score: list[float], correct: list[int]) -> float:
 
 
 def main() -> None:
-    """Print speed, then who is right where scores tie or stand on the edge of a bin."""
+    """Print speed, then who keeps the definition where scores tie or stand on the edge of a bin."""
     rng = np.random.default_rng(0)
     score = rng.integers(0, 101, N) / 100
     correct = (rng.random(N) < score).astype(np.int8)
@@ -52,7 +52,7 @@ def main() -> None:
         lambda: fit_isotonic(score, correct),
         {
             "scikit-learn": lambda: IsotonicRegression(out_of_bounds="clip").fit(score, correct),
-            "scipy (sorted for it)": lambda: isotonic_regression(correct[order].astype(np.float64)),
+            "scipy (sorted for it, not counted)": lambda: isotonic_regression(correct[order].astype(np.float64)),
         },
     )
     ours_against("apply isotonic", lambda: phi(score, 0), {"scikit-learn": lambda: theirs.predict(score)})
@@ -80,7 +80,7 @@ def main() -> None:
     ours_against("ECE", lambda: ece(score, correct), torch_peers)
     print(f"  Brier: scikit-learn {brier_score_loss(wide, score):.6f}")
 
-    print("\nwho is right (ECE by its definition, state by state; bins open at .1, .2, …)")
+    print("\nwho keeps the definition (ECE state by state in exact sums; .1, .2, … open their bins)")
     cases = {
         "all at .3, half right": ([0.3] * 4, [1, 1, 0, 0]),
         ".29 wrong and .3 right: two bins": ([0.29, 0.3], [0, 1]),
@@ -94,7 +94,8 @@ def main() -> None:
             **{k: f(values, labels) for k, f in found.items()},
         }
         shown = "   ".join(
-            f"{peer} {value:.4f} {'right' if abs(value - truth) < 1e-6 else 'WRONG'}" for peer, value in rows.items()
+            f"{peer} {value:.4f} {'agrees' if abs(value - truth) < 1e-6 else 'DIFFERS'}"
+            for peer, value in rows.items()
         )
         print(f"  {name:36} truth {truth:.4f}   {shown}")
     tied, verdict = np.array([0.9] * 50 + [0.5] * 50), np.array([1, 0] * 50)

@@ -116,9 +116,8 @@ def main() -> None:
     Frontier.of(tally_codes(codes, labels, levels=axis, low=LOW, compiled=False))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    print(
-        f"  peak memory beside the input, numpy: {peak / 1e6:.1f} MB = {peak / (codes.nbytes + labels.nbytes):.3f} × input"
-    )
+    share = peak / (codes.nbytes + labels.nbytes)
+    print(f"  peak memory beside the input, numpy: {peak / 1e6:.1f} MB = {share:.3f} × input")
 
     size = few.stop
     grid, smooth = rng.integers(0, 101, (size, DEPTHS)) / 100, rng.random((size, DEPTHS))
@@ -127,9 +126,7 @@ def main() -> None:
 
     traces = reconstruction("gpt-oss-120b")
     test = traces.split("test")
-    print(
-        f"\na full replay: {len(test):,} × {test.depths} states, 7 systems × 3 groups, 16 thresholds, 8 budgets, diagnoses"
-    )
+    print(f"\na full replay: {len(test):,} × {test.depths} states, 7 systems × 3 groups, both sweeps, all diagnoses")
     line("calibrate on 4,910 traces, leak hashes included", best(lambda: calibrate(traces)))
     fitted = calibrate(traces)
     line("summarize", best(lambda: summarize(test, calibrated=fitted)))
