@@ -6,7 +6,7 @@ import pytest
 
 from gatewise import calibrate, summarize
 from gatewise.files import published, reconstruction
-from gatewise.paper import Check, checks
+from gatewise.studies.paper import Check, checks
 
 MODELS = ["mistral-small-2603", "gpt-oss-120b", "qwen3-235b-a22b-2507"]
 

@@ -1,12 +1,16 @@
 """Everything that gatewise refuses, and why, in one tree.
 
 GatewiseError
+├── Unfit                 a row that is no question, by the rule it breaks; refused with its like, or skipped
 └── Mistake               what the caller can put right; the command line prints it and exits with 2
     ├── BadChoice         an option, argument or name that cannot be what it is
     ├── BadPolicy         a policy answered something that is no action
     ├── BrokenFile        a file that is missing, cut short or not of its kind
-    ├── BrokenTraces      a trace table that breaks its rules; carries the violations
+    ├── BrokenRows        rows that break the rules of their table; carries the violations
+    │   ├── BrokenTraces      … of the trace table
+    │   └── BrokenQuestions   … of a file of questions, or of plans
     ├── Leak              a calibrator that has seen, or would see, what it is tested on
+    ├── Unavailable       something remote that could not be had
     └── Unmatched         two sets of episodes that did not walk the same states
 
 Every message says what was expected, what was found and what to do.
@@ -40,13 +44,29 @@ class Leak(Mistake):
     """A calibrator that has seen, or would see, what it is tested on."""
 
 
+class Unavailable(Mistake):
+    """Something remote that could not be had."""
+
+
 class Unmatched(Mistake):
     """Two sets of episodes that did not walk the same states."""
 
 
+class Unfit(GatewiseError):
+    """A row that is no question: the rule that it breaks, where, and what to do."""
+
+    def __init__(self, kind: str, column: str, value: object, problem: str, remedy: str) -> None:
+        super().__init__(f"column {column}, value {shown(value)}: {problem}. {remedy}")
+        self.kind = kind
+        self.column = column
+        self.value = value
+        self.problem = problem
+        self.remedy = remedy
+
+
 @dataclass(frozen=True)
 class Violation:
-    """One rule of the trace table, broken in one place; rows count from 1, without a header line."""
+    """One rule of a table, broken in one place; rows count from 1, without a header line."""
 
     row: int
     column: str
@@ -61,16 +81,45 @@ class Violation:
         return f"{place}, column {self.column}, value {self.value}: {self.problem}. {self.remedy}"
 
 
-class BrokenTraces(Mistake):
-    """A trace table that breaks its rules: the first violations, and how many there are in all."""
+SHOWN = 10  # violations listed together
+
+
+class BrokenRows(Mistake):
+    """Rows that break the rules of their table: the first violations, and how many there are in all."""
+
+    table = "table"
 
     def __init__(self, violations: Sequence[Violation], total: int) -> None:
         self.violations = tuple(violations)
         self.total = total
         shown = f", the first {len(self.violations)} are" if total > len(self.violations) else ""
         noun = "place" if total == 1 else "places"
-        head = f"the trace table breaks its rules in {total:,} {noun}{shown}:"
+        head = f"the {self.table} breaks its rules in {total:,} {noun}{shown}:"
         super().__init__("\n  ".join([head, *map(str, self.violations)]))
+
+
+class BrokenTraces(BrokenRows):
+    """A trace table that breaks its rules."""
+
+    table = "trace table"
+
+
+class BrokenQuestions(BrokenRows):
+    """A file of questions or of plans that breaks its rules."""
+
+    table = "question file"
+
+
+def shown(value: object) -> str:
+    """Return a value as an error shows it: one line, short, nothing that a terminal would obey.
+
+    >>> shown("85%"), shown(None), shown(1.5)
+    ("'85%'", 'null', '1.5')
+    """
+    if value is None:
+        return "null"
+    text = ascii(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def nearest(word: str, known: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """Normalizing and tokenizing text, wherever the method fixes how."""
 
 import re
+from functools import lru_cache
 
 _RUN = re.compile(r"[a-z0-9]+")
 _TOKEN = re.compile(r"[A-Za-z0-9]+")
@@ -34,3 +35,16 @@ def markers(text: str) -> int:
     """
     lowered = text.lower()
     return sum(marker in lowered for marker in MARKERS)
+
+
+@lru_cache(maxsize=1 << 14)
+def proxy_depth(question: str) -> int:
+    """Return how deep the adaptive proxy goes for a question (Section 6).
+
+    >>> proxy_depth("Who wrote Ulysses?"), proxy_depth("In which year was he born?")
+    (1, 2)
+    """
+    count, distinct = len(tokens(question)), markers(question)
+    if count >= 18 or distinct >= 2:
+        return 3
+    return 2 if count >= 9 or distinct == 1 else 1

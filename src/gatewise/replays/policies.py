@@ -6,7 +6,6 @@ label, a split or a later depth, so none of them can move it.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from gatewise.errors import BadChoice
 from gatewise.replays.arrays import Floats, Ints, Texts
 from gatewise.types import Action
-from gatewise.wording import markers, tokens
+from gatewise.wording import proxy_depth
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,19 +95,6 @@ class Adaptive:
 def has_words(question: str | None) -> bool:
     """Tell whether there is a question to read."""
     return bool(question and question.strip())
-
-
-@lru_cache(maxsize=1 << 14)
-def proxy_depth(question: str) -> int:
-    """Return how deep the adaptive proxy goes for a question (Section 6).
-
-    >>> proxy_depth("Who wrote Ulysses?"), proxy_depth("In which year was he born?")
-    (1, 2)
-    """
-    count, distinct = len(tokens(question)), markers(question)
-    if count >= 18 or distinct >= 2:
-        return 3
-    return 2 if count >= 9 or distinct == 1 else 1
 
 
 BASELINES: dict[str, Policy] = {

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gatewise.errors import BadChoice, BrokenTraces, Violation, nearest
+from gatewise.errors import SHOWN, BadChoice, BrokenTraces, Violation, nearest, shown
 from gatewise.replays.arrays import UNKNOWN, Bools, Coded, Floats, Ints, Labels, Texts, objects
 
 REQUIRED = ("trace_id", "depth", "confidence", "correct")
 DESCRIPTIONS = ("model", "dataset", "split", "plan", "question")  # constant within a trace
 SIGNALS = ("confidence", "token_probability", "p_true")
 SPLITS = ("calibration", "validation", "test")
-SHOWN = 10
 
 Column = npt.NDArray[Any] | Coded  # an array that is no Coded is a masked array, masked where null
 
@@ -33,7 +32,7 @@ class Violations:
         """Note that these rows (from 0) break a rule; `value` shows what stands in a row."""
         self.total += len(rows)
         for row in np.sort(rows)[:SHOWN].tolist():
-            self.first.append(Violation(row, column, shown(value(row)), problem, remedy))
+            self.first.append(Violation(row, column, shown(_unboxed(value(row))), problem, remedy))
 
     def raise_if_any(self) -> None:
         """Raise the first violations in the order of rows, each placed in its file."""
@@ -50,16 +49,10 @@ class Violations:
         return Violation(row + 1, violation.column, violation.value, violation.problem, violation.remedy, file)
 
 
-def shown(value: object) -> str:
-    """Return a value as an error shows it: one line, short, nothing that a terminal would obey.
-
-    >>> shown("85%"), shown(None), shown(np.float64(1.2))
-    ("'85%'", 'null', '1.2')
-    """
-    if value is None or value is np.ma.masked:
-        return "null"
-    text = ascii(value.item() if isinstance(value, np.generic) else value)
-    return text if len(text) <= 60 else text[:57] + "..."
+def _unboxed(value: object) -> object:
+    if value is np.ma.masked:
+        return None
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def as_column(values: Any) -> Column:

@@ -24,7 +24,10 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Column:
-    """A heading, and how its values are read: text, count, percent, price, or plain with some decimals."""
+    """A heading, and how its values are read: text, count, percent, price, or plain with some decimals.
+
+    A column of kind number may also hold texts that read as numbers.
+    """
 
     heading: str
     kind: str = "text"

@@ -1,16 +1,12 @@
-"""Values ⇄ files: the only module that opens one."""
+"""Trace tables ⇄ Parquet, CSV and JSON Lines, checked against every rule."""
 
-import csv
 import io
 import json
 import os
-import tempfile
-from collections.abc import Callable, Iterable, Sequence
-from importlib import resources
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,11 +14,10 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
-from gatewise.errors import BadChoice, BrokenFile, BrokenTraces, Violation
+from gatewise.errors import SHOWN, BadChoice, BrokenFile, BrokenTraces, Violation, shown
+from gatewise.files.disk import replace_file
 from gatewise.replays.arrays import Coded, objects
-from gatewise.replays.calibrators import Isotonic, IsotonicByDepth
-from gatewise.replays.frontier import Frontier
-from gatewise.replays.rules import SHOWN, SIGNALS, Column, as_column, doubles, is_null, plain, shown
+from gatewise.replays.rules import SIGNALS, Column, as_column, doubles, is_null, plain
 from gatewise.replays.traces import Traces
 
 NUMBERS = (
@@ -36,7 +31,6 @@ NUMBERS = (
     *SIGNALS,
 )
 KINDS = ".parquet, .csv or .jsonl (the last two also as .gz)"
-MAP_SCHEMA = "gatewise.map/1"
 
 
 # Traces in
@@ -92,7 +86,7 @@ def _columns(path: Path, numbers: Sequence[str]) -> dict[str, Column]:
         kinds = {"parquet": "a whole Parquet file", "csv": "UTF-8 text with one comma-separated row a state"}
         raise BrokenFile(
             f"expected {kinds.get(kind, 'one JSON object a line')} in {path}, found that it cannot be read "
-            f"({_first_line(error)}). Write it again."
+            f"({first_line(error)}). Write it again."
         ) from None
     again = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
     if again:
@@ -101,7 +95,8 @@ def _columns(path: Path, numbers: Sequence[str]) -> dict[str, Column]:
     return {name: read(name, table[name], numbers) for name in table.column_names}
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return what an error says first, with nothing that a terminal would obey."""
     return ascii(str(error).partition("\n")[0])[1:-1][:200]
 
 
@@ -304,7 +299,7 @@ def write_traces(traces: Traces, path: str | os.PathLike[str]) -> None:
             sink.write((json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode())
     else:
         raise BrokenFile(f"expected an output named .parquet, .csv or .jsonl, found {target}. Rename it.")
-    _replace(target, sink.getvalue())
+    replace_file(target, sink.getvalue())
 
 
 def _arrow(column: Column) -> pa.Array:
@@ -312,93 +307,3 @@ def _arrow(column: Column) -> pa.Array:
         codes = pa.array(column.codes, mask=column.codes < 0)
         return pa.DictionaryArray.from_arrays(codes, pa.array(column.values, pa.string())).cast(pa.string())
     return pa.array(np.ma.getdata(column), mask=is_null(column))
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    try:
-        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as out:
-                out.write(content)
-            os.chmod(draft, 0o666 & ~_umask())
-            os.replace(draft, path)
-        except BaseException:
-            os.unlink(draft)
-            raise
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise BrokenFile(f"expected to write {path}, found: {reason}. Choose another place.") from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def write_csv(path: str | os.PathLike[str], header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write a table of values, None as an empty field, doubles by their shortest decimal."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    _replace(Path(path), text.getvalue().encode())
-
-
-# Maps
-
-
-def write_map(fitted: Isotonic | IsotonicByDepth, path: str | os.PathLike[str]) -> None:
-    """Write a map with its provenance as one line of JSON; reading it back and writing it gives the same bytes."""
-    record = {"schema": MAP_SCHEMA, "kind": fitted.kind, **msgspec.to_builtins(fitted)}
-    _replace(Path(path), (json.dumps(record, allow_nan=False) + "\n").encode())
-
-
-def read_map(path: str | os.PathLike[str]) -> Isotonic | IsotonicByDepth:
-    """Return the map in a file that `write_map` wrote."""
-    kinds: dict[str, type[Isotonic] | type[IsotonicByDepth]] = {one.kind: one for one in (Isotonic, IsotonicByDepth)}
-    try:
-        record = msgspec.json.decode(Path(path).read_bytes(), type=dict[str, Any])
-        if record.pop("schema", None) != MAP_SCHEMA or record.get("kind") not in kinds:
-            raise BrokenFile(
-                f"expected a map of schema {MAP_SCHEMA} and kind {' or '.join(kinds)} in {path}, found another "
-                "file. Write one with gatewise calibrate."
-            )
-        return msgspec.convert(record, kinds[record.pop("kind")])
-    except OSError as error:
-        raise BrokenFile(f"expected a map in {path}, found: {error.strerror}. Check the path.") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BrokenFile(
-            f"expected a map in {path}, found: {_first_line(error)}. Write one with gatewise calibrate."
-        ) from None
-
-
-# What ships
-
-
-def published() -> dict[str, Any]:
-    """Return every published number of the paper."""
-    text = (resources.files("gatewise") / "data" / "published.json").read_text("utf-8")
-    numbers: dict[str, Any] = json.loads(text)
-    return numbers
-
-
-def reconstruction(model: str) -> Traces:
-    """Return the bundled trace set that reproduces the published numbers of a model: synthetic, not model output."""
-    with resources.as_file(resources.files("gatewise") / "data" / "reconstructions" / f"{model}.parquet") as path:
-        return read_traces(path)
-
-
-FRONTIER_COLUMNS = (
-    "score", "budget", "threshold", "committed", "correct", "unlabelled", "cost",
-    "overall_accuracy", "committed_accuracy", "coverage", "mean_cost", "selective_risk",
-)  # fmt: skip
-
-
-def frontier_rows(name: str, surface: Frontier) -> Iterable[tuple[object, ...]]:
-    """Yield one row a budget and threshold, as `FRONTIER_COLUMNS` names them."""
-    for budget in range(surface.budgets):
-        for place, threshold in enumerate(surface.thresholds.tolist()):
-            point = surface.point(budget, place)
-            yield (name, budget, threshold, *(getattr(point, column) for column in FRONTIER_COLUMNS[3:]))

@@ -1,22 +1,12 @@
-"""argv ⇄ functions: the only module that prints.
+"""Commands over recorded states: check, calibrate, replay, frontier, paper."""
 
-What a command needs is imported when it runs, so that `--help` answers at once.
-"""
-
-import importlib
-import json
-import os
-import sys
-import threading
-import traceback
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gatewise.errors import BadChoice, Mistake, nearest
+from gatewise.cli.terminal import JsonOption, own, print_json, print_tables, progress, warn
+from gatewise.errors import BadChoice, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,17 +14,6 @@ if TYPE_CHECKING:
     from gatewise.replays.calibrators import Isotonic, IsotonicByDepth
     from gatewise.replays.policies import Policy
     from gatewise.replays.traces import Traces
-    from gatewise.reports.tables import Table
-
-HELP = "Matched trajectory replay: what would another threshold, score or rule have done, on the same states?"
-
-app = typer.Typer(
-    help=HELP,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
 
 TracesArgument = Annotated[
     list[Path],
@@ -67,23 +46,9 @@ LeakOption = Annotated[
     bool,
     typer.Option("--allow-leak", help="Replay traces that the map was fitted on; the numbers are too good."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 LoOption = Annotated[float, typer.Option("--lo", min=0, max=1, help="At the end, abstain at this score or below.")]
 
 
-@app.callback(invoke_without_command=True, help=HELP)
-def root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
-) -> None:
-    """Print the version, or leave the word to a command."""
-    if version:
-        from importlib.metadata import version as installed
-
-        print(f"gatewise {installed('gatewise')}")
-        raise typer.Exit
-
-
-@app.command()
 def check(
     traces: TracesArgument,
     signal: SignalOption = "confidence",
@@ -106,17 +71,16 @@ def check(
         write_traces(found, output)
     counts = census(found)
     if as_json:
-        _print_json(counts.as_json())
+        print_json(counts.as_json())
         return
     print(f"{counts.traces:,} traces, {counts.states:,} states, {counts.questions:,} traces with a question")
-    _print_tables(census_tables(counts))
+    print_tables(census_tables(counts))
     print(f"\ncolumns  {', '.join(map(ascii, counts.columns))}")
     print(f"digest   {counts.digest}")
     if output:
         print(f"written  {output}")
 
 
-@app.command()
 def calibrate(
     traces: TracesArgument,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the map.", show_default=False)],
@@ -141,7 +105,7 @@ def calibrate(
     before = [ece(part.confidence[:, depth], part.correct[:, depth]) for depth in depths]
     after = [ece(fitted(part.confidence[:, depth], depth), part.correct[:, depth]) for depth in depths]
     if as_json:
-        _print_json(
+        print_json(
             {
                 "schema": "gatewise.calibrate/1",
                 "output": str(output),
@@ -157,18 +121,17 @@ def calibrate(
     knots = fitted.maps if isinstance(fitted, calibrators.IsotonicByDepth) else (fitted,)
     columns = (Column("depth", "count"), Column("confidence", "exact"), Column("calibrated", "plain", 4))
     rows = tuple((depth, x, y) for depth, one in enumerate(knots) for x, y in zip(one.x, one.y, strict=True))
-    _print_tables([Table("Knots", columns, rows)])
+    print_tables([Table("Knots", columns, rows)])
     errors = (
         Column("depth", "count"),
         Column("ECE raw pp", "percent"),
         Column("ECE calibrated pp", "percent"),
     )
     fit_rows = tuple(zip(depths, before, after, strict=True))
-    _print_tables([Table("Calibration error on the fitted records", errors, fit_rows)])
+    print_tables([Table("Calibration error on the fitted records", errors, fit_rows)])
     print(f"\nwritten  {output}")
 
 
-@app.command()
 def replay(
     traces: TracesArgument,
     map_path: MapOption = None,
@@ -199,8 +162,8 @@ def replay(
 
     gate = Threshold(lo=lo, hi=hi)
     policies = {name: _policy(name) for name in policy}
-    with _progress() as progress:
-        chosen = _read(traces, signal, cost, progress).choose([model] if model else [], dataset)
+    with progress() as advance:
+        chosen = _read(traces, signal, cost, advance).choose([model] if model else [], dataset)
         fitted = _map(chosen, map_path)
         summary = summarize(
             _part(chosen, split),
@@ -210,19 +173,18 @@ def replay(
             policies=policies,
             by=by or None,
             allow_leak=allow_leak,
-            progress=progress,
+            progress=advance,
         )
-    _warn(summary.warnings[len(chosen.warnings) :])
+    warn(summary.warnings[len(chosen.warnings) :])
     if as_json:
-        _print_json(summary.as_json())
+        print_json(summary.as_json())
         return
     head = [f"split {split}", f"signal {signal}", f"gate lo {lo:g}, hi {hi:g}, budget {budget}"]
     print(", ".join([*([f"model {summary.model}"] if summary.model else []), *head]))
     print(_about_map(fitted, summary.equivalent, lo, hi))
-    _print_tables(summary_tables(summary))
+    print_tables(summary_tables(summary))
 
 
-@app.command()
 def frontier(
     traces: TracesArgument,
     output: Annotated[
@@ -278,7 +240,7 @@ def frontier(
         for target, value in targets
     ]
     if as_json:
-        _print_json(
+        print_json(
             {
                 "schema": "gatewise.frontier/1",
                 "scores": {
@@ -309,32 +271,31 @@ def frontier(
             }
         )
         return
-    _print_tables(frontier_table(name, surface) for name, surface in surfaces.items())
-    _print_tables(readings_table(f"At {target} = {value:g}", found) for target, value, found in readings)
+    print_tables(frontier_table(name, surface) for name, surface in surfaces.items())
+    print_tables(readings_table(f"At {target} = {value:g}", found) for target, value, found in readings)
     if output:
         print(f"\nwritten  {output}")
 
 
-@app.command()
 def paper(as_json: JsonOption = False) -> None:
     """Replay the bundled reconstructions and lay every published number beside the replayed one."""
     from gatewise import files
-    from gatewise.paper import checks
     from gatewise.replays.calibrators import calibrate as fit
     from gatewise.replays.summaries import summarize
+    from gatewise.studies.paper import checks
 
     numbers = files.published()
     summaries = {}
-    with _progress() as progress:
+    with progress() as advance:
         for model in numbers["table"]:
             traces = files.reconstruction(model)
-            summaries[model] = summarize(traces.split("test"), calibrated=fit(traces), progress=progress)
+            summaries[model] = summarize(traces.split("test"), calibrated=fit(traces), progress=advance)
     found = list(checks(numbers, summaries))
     wrong = sum(not one.ok for one in found)
     source = "reconstructions: synthetic traces made to agree with the published numbers, not model output"
     if as_json:
         rows = [{**vars(one), "ok": one.ok} for one in found]
-        _print_json({"schema": "gatewise.paper/1", "source": source, "mismatches": wrong, "numbers": rows})
+        print_json({"schema": "gatewise.paper/1", "source": source, "mismatches": wrong, "numbers": rows})
     else:
         print(source)
         width = max(len(one.what) for one in found)
@@ -351,51 +312,16 @@ def paper(as_json: JsonOption = False) -> None:
         raise typer.Exit(1)
 
 
-def main() -> None:
-    """Run the command line; a mistake of the user's is one message and exit code 2, never a traceback."""
-    try:
-        app()
-    except Mistake as mistake:
-        _say(f"error: {mistake}")
-        sys.exit(2)
-    except MemoryError:
-        _say("error: expected the traces to fit into memory, found that they do not. Choose fewer files.")
-        sys.exit(2)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has left: nothing to say
-        sys.exit(1)
-
-
-def _say(message: str) -> None:
-    print(message, file=sys.stderr)
-
-
-def _warn(warnings: Iterable[str]) -> None:
-    for warning in warnings:
-        _say(f"warning: {warning}")
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    print(json.dumps(value, allow_nan=False))
-
-
-def _print_tables(tables: "Iterable[Table]") -> None:
-    from gatewise.reports.tables import text
-
-    for table in tables:
-        print(f"\n{text(table)}")
-
-
 def _read(
     paths: list[Path],
     signal: str,
     cost: str = "cost",
-    progress: "Callable[[str, int, int], None]" = lambda what, done, total: None,
+    advance: "Callable[[str, int, int], None]" = lambda what, done, total: None,
 ) -> "Traces":
     from gatewise.files import read_traces
 
-    found = read_traces(*paths, signal=signal, cost=cost, progress=progress)
-    _warn(found.warnings)
+    found = read_traces(*paths, signal=signal, cost=cost, progress=advance)
+    warn(found.warnings)
     return found
 
 
@@ -420,7 +346,7 @@ def _map(traces: "Traces", path: Path | None) -> "Isotonic | IsotonicByDepth | N
         return read_map(path)
     if len(traces.split("calibration")):
         return fit(traces)
-    _warn(["no calibration split and no --map: only the raw score is replayed."])
+    warn(["no calibration split and no --map: only the raw score is replayed."])
     return None
 
 
@@ -461,48 +387,10 @@ def _policy(name: str) -> "Policy":
         return BASELINES[name]
     if name.startswith("rag@") and name[4:].isdecimal():
         return FixedDepth(int(name[4:]))
-    module, colon, attribute = name.partition(":")
-    if not colon:
+    if ":" not in name:
         raise BadChoice(
             f"expected a policy named {', '.join(BASELINES)}, rag@K or module:name, found {name!r}"
             f"{nearest(name, list(BASELINES))}."
         )
-    sys.path.insert(0, os.getcwd())
-    try:
-        policy: Policy = getattr(importlib.import_module(module), attribute)
-    except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        raise BadChoice(
-            f"expected a policy at {name!r}, found {type(error).__name__}: {error} "
-            f"({Path(last.filename).name}, line {last.lineno}). Check the module and the name."
-        ) from error
-    finally:
-        sys.path.pop(0)
-    if not callable(policy) or isinstance(policy, type):
-        raise BadChoice(
-            f"expected a callable View -> actions at {name!r}, found {type(policy).__name__}. Name a function, or an "
-            "instance of a class that can be called."
-        )
+    policy: Policy = own(name, "policy", "View -> actions")
     return policy
-
-
-@contextmanager
-def _progress() -> "Iterator[Callable[[str, int, int], None]]":
-    """Show a bar with an estimate once the work has taken two seconds, where somebody is watching."""
-    if not sys.stderr.isatty():
-        yield lambda what, done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task("starting", total=None)
-    timer = threading.Timer(2.0, bar.start)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
-    finally:
-        timer.cancel()
-        bar.stop()

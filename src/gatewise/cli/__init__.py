@@ -1,0 +1,61 @@
+"""argv ⇄ functions: the only room that prints.
+
+What a command needs is imported when it runs, so that `--help` answers at once.
+"""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from gatewise.cli import questions, replays
+from gatewise.cli.terminal import say
+from gatewise.errors import Mistake
+
+HELP = "Matched trajectory replay: what would another threshold, score or rule have done, on the same states?"
+
+app = typer.Typer(
+    help=HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@app.callback(invoke_without_command=True, help=HELP)
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    """Print the version, or leave the word to a command."""
+    if version:
+        from importlib.metadata import version as installed
+
+        print(f"gatewise {installed('gatewise')}")
+        raise typer.Exit
+
+
+for command in (replays.check, replays.calibrate, replays.replay, replays.frontier, replays.paper):
+    app.command()(command)
+app.command()(questions.fetch)
+app.add_typer(questions.plan_app, name="plan")
+app.add_typer(questions.questions_app, name="questions")
+
+
+def main() -> None:
+    """Run the command line; a mistake of the user's is one message and exit code 2, never a traceback."""
+    try:
+        app()
+    except Mistake as mistake:
+        say(f"error: {mistake}")
+        sys.exit(2)
+    except MemoryError:
+        say("error: expected the traces to fit into memory, found that they do not. Choose fewer files.")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        say("stopped: nothing half-written was left behind. Run the same command again.")
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has left: nothing to say
+        sys.exit(1)

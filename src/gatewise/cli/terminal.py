@@ -1,0 +1,121 @@
+"""What every command says and hears: words on the terminal, options that several commands share, progress."""
+
+import importlib
+import json
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gatewise.errors import BadChoice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gatewise.reports.tables import Table
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def say(message: str) -> None:
+    """Say something beside the results, on standard error."""
+    print(message, file=sys.stderr)
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Say what deserves a look."""
+    for warning in warnings:
+        say(f"warning: {warning}")
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """Print one strict JSON object."""
+    print(json.dumps(value, allow_nan=False))
+
+
+def print_lines(lines: Iterable[bytes]) -> None:
+    """Print lines of bytes as they are."""
+    sys.stdout.flush()
+    sys.stdout.buffer.writelines(lines)
+    sys.stdout.buffer.flush()
+
+
+def cache_folder() -> Path:
+    """Return where fetched files are kept: GATEWISE_CACHE, or gatewise in the user's cache folder."""
+    named = os.environ.get("GATEWISE_CACHE")
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(named) if named else Path(home) / "gatewise"
+
+
+def key_from(variable: str) -> str:
+    """Return the key that an environment variable holds, empty where there is none."""
+    return os.environ.get(variable, "")
+
+
+def print_tables(tables: "Iterable[Table]") -> None:
+    """Print tables, aligned for reading, a blank line before each."""
+    from gatewise.reports.tables import text
+
+    for table in tables:
+        print(f"\n{text(table)}")
+
+
+@contextmanager
+def progress(unit: str = "") -> "Iterator[Callable[[str, int, int | None], None]]":
+    """Show a bar with rate and estimate once the work has taken two seconds, where somebody is watching."""
+    if not sys.stderr.isatty():
+        yield lambda what, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    amounts = (DownloadColumn(), TransferSpeedColumn()) if unit == "bytes" else (MofNCompleteColumn(),)
+    ends = (TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), *amounts, *ends)
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task("starting", total=None)
+    timer = threading.Timer(2.0, bar.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
+    finally:
+        timer.cancel()
+        bar.stop()
+
+
+def own(name: str, what: str, shape: str) -> Any:
+    """Return what the user wrote and calls by module:name; modules are looked for in the working folder first."""
+    module, _, attribute = name.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        raise BadChoice(
+            f"expected a {what} at {name!r}, found {type(error).__name__}: {error} "
+            f"({os.path.basename(last.filename)}, line {last.lineno}). Check the module and the name."
+        ) from error
+    finally:
+        sys.path.pop(0)
+    if not callable(found) or isinstance(found, type):
+        raise BadChoice(
+            f"expected a callable {shape} at {name!r}, found {type(found).__name__}. Name a function, or an "
+            "instance of a class that can be called."
+        )
+    return found
