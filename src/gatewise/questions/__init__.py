@@ -1,0 +1,1 @@
+"""What will be asked: questions and evidence plans, fixed before any model is. Pure: scores come in as values."""

