@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from gatewise.errors import Unavailable
+from gatewise.errors import BadChoice, Mistake, Unavailable
 
 T = TypeVar("T")
 Progress = Callable[[int, int | None], None]  # bytes done, of how many where known
@@ -53,6 +53,10 @@ async def _patiently(attempt: Callable[[], Awaitable[T]], patience: Patience, wh
         try:
             try:
                 return await attempt()
+            except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, aiohttp.TooManyRedirects) as error:
+                loop = isinstance(error, aiohttp.TooManyRedirects)
+                found = "too many redirects" if loop else "a redirect to what is no web address"
+                raise Unavailable(f"expected {what}, found {found}. Choose another address.") from None
             except TimeoutError:
                 raise _Hiccup(f"no answer within {patience.silence:g} s") from None
             except aiohttp.ClientError as error:
@@ -62,7 +66,7 @@ async def _patiently(attempt: Callable[[], Awaitable[T]], patience: Patience, wh
             wait = min(patience.first_wait * 2 ** (failures - 1), patience.longest_wait)
             wait *= random.uniform(0.5, 1.0)  # noqa: S311 -- so that many clients do not come back at once
             if hiccup.wait is not None and hiccup.wait > patience.longest_wait:
-                asked = f"{hiccup}, and asks to wait {hiccup.wait:,.0f} s"
+                asked = f"{hiccup}, and asks to wait {hiccup.wait:,.10g} s"
                 raise Unavailable(f"expected {what}, found: {asked}. Try again then.") from None
             if failures >= patience.attempts:
                 tries = "1 try" if failures == 1 else f"{failures} tries"
@@ -71,7 +75,8 @@ async def _patiently(attempt: Callable[[], Awaitable[T]], patience: Patience, wh
 
 
 def _said(error: Exception) -> str:
-    reason = str(error).partition("\n")[0] or type(error).__name__
+    said = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)  # the rest is its address
+    reason = said.partition("\n")[0] or type(error).__name__
     return ascii(reason)[1:-1][:200]
 
 
@@ -82,7 +87,7 @@ def _refuse(status: int, reason: str | None, headers: Mapping[str, str], url: st
     said = f"HTTP {status} {ascii(reason or '')[1:-1]}".rstrip() + f" from {place_of(url)}"
     if status in (408, 425, 429) or status >= 500:
         raise _Hiccup(said, _retry_after(headers.get("Retry-After")))
-    raise Unavailable(f"expected {url}, found: {said}. {remedy}")
+    raise Unavailable(f"expected {address_of(url)}, found: {said}. {remedy}")
 
 
 def _retry_after(value: str | None) -> float | None:
@@ -90,7 +95,7 @@ def _retry_after(value: str | None) -> float | None:
     if not value:
         return None
     try:
-        return max(float(value), 0.0)
+        return max(0.0, float(value))  # in this order, what is no number is no wait
     except ValueError:
         pass
     try:
@@ -107,8 +112,27 @@ def place_of(url: str) -> str:
     >>> place_of("https://me:secret@example.org:8080/v1?key=1")
     'example.org:8080'
     """
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
+def address_of(url: str) -> str:
+    """Return an address as messages show it, without user, key or query.
+
+    >>> address_of("https://me:secret@example.org:8080/v1?key=1")
+    'https://example.org:8080/v1'
+    """
     parts = urlsplit(url)
-    return parts.netloc.rpartition("@")[2] or url
+    return f"{parts.scheme}://{place_of(url)}{parts.path}"
+
+
+def _require_address(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        found = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        found = False
+    if not found:  # and it is not shown: whatever it is may hold a key
+        raise BadChoice("expected a web address such as https://example.org/v1, found another. Check it.")
 
 
 @asynccontextmanager
@@ -135,11 +159,14 @@ async def download(
     The part is continued only if the server says that the file is still the same one. `size` is the length that the
     file must have, where it is known.
     """
+    _require_address(url)
     patience = patience or Patience()
+    furthest = 0  # of all attempts: what only comes as far again is no progress
     part, note = path.with_name(path.name + ".part"), path.with_name(path.name + ".part.json")
     async with session(patience) as opened:
 
         async def attempt() -> None:
+            nonlocal furthest
             have, tag = _resumable(part, note, url)
             headers = {"Accept-Encoding": "identity"}
             if have:
@@ -150,9 +177,16 @@ async def download(
                     raise _Hiccup("the server does not know the part that is already here", 0.0)
                 _refuse(reply.status, reply.reason, reply.headers, url, "Choose another source.")
                 start, total = _extent(reply, have)
+                if start and _tag(reply.headers) not in ("", tag):  # whatever If-Range asked for
+                    part.unlink()
+                    raise _Hiccup("the file has changed since its first part", 0.0)
                 if size is not None and total is not None and total != size:
-                    raise Unavailable(f"expected {size:,} bytes at {url}, found {total:,}. Choose another source.")
-                _note(note, url, reply.headers)
+                    raise Unavailable(
+                        f"expected {size:,} bytes at {address_of(url)}, found {total:,}. Choose another source."
+                    )
+                if not start:
+                    part.unlink(missing_ok=True)  # before another tag stands beside it
+                    note.write_text(json.dumps({"url": url, "tag": _tag(reply.headers)}), "utf-8")
                 done = start
                 try:
                     with part.open("r+b" if start else "wb") as out:
@@ -162,16 +196,19 @@ async def download(
                             out.write(chunk)
                             done += len(chunk)
                             progress(done, total)
+                            if size is not None and done > size:
+                                break
                 except (aiohttp.ClientError, TimeoutError) as error:
                     reason = f"the connection broke off after {done:,} bytes ({_said(error)})"
-                    raise _Hiccup(reason, progressed=done > have) from None
+                    progressed, furthest = done > furthest, max(done, furthest)
+                    raise _Hiccup(reason, progressed=progressed) from None
             if done != (total if total is not None else done) or (size is not None and done != size):
                 part.unlink()
                 raise _Hiccup(f"{done:,} bytes where {(total if size is None else size):,} were expected")
 
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            await _patiently(attempt, patience, url)
+            await _patiently(attempt, patience, address_of(url))
             part.replace(path)
             note.unlink(missing_ok=True)
         except OSError as error:
@@ -189,11 +226,12 @@ def _resumable(part: Path, note: Path, url: str) -> tuple[int, str]:
     return (have, noted["tag"]) if same and noted["tag"] and have else (0, "")
 
 
-def _note(note: Path, url: str, headers: Mapping[str, str]) -> None:
+def _tag(headers: Mapping[str, str]) -> str:
+    """Return what a server knows a file's bytes by, "" where it does not say."""
     tag = headers.get("ETag", "")
     if tag.startswith("W/") or not tag:  # a weak tag does not promise the same bytes
-        tag = headers.get("Last-Modified", "")
-    note.write_text(json.dumps({"url": url, "tag": tag}), "utf-8")
+        return headers.get("Last-Modified", "")
+    return tag
 
 
 def _extent(reply: aiohttp.ClientResponse, have: int) -> tuple[int, int | None]:
@@ -220,13 +258,21 @@ async def post(
     patience: Patience | None = None,
 ) -> Any:
     """Return the JSON that an endpoint answers to a JSON body; never follows a redirect with the key in hand."""
+    _require_address(url)
+    if not (key.isascii() and key.isprintable() and key == key.strip()):
+        raise BadChoice("expected a key of printable ASCII, found another (a line end?). Check where it is kept.")
     patience = patience or Patience()
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    address = address_of(url)
+
+    async def sign(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        if key:  # here, where it takes the place of what aiohttp finds in .netrc
+            request.headers["Authorization"] = f"Bearer {key}"
+        return await send(request)
 
     async def attempt() -> Any:
-        async with opened.post(url, json=body, headers=headers, allow_redirects=False) as reply:
+        async with opened.post(url, json=body, middlewares=(sign,), allow_redirects=False) as reply:
             if 300 <= reply.status < 400:
-                raise Unavailable(f"expected an answer from {url}, found a redirect. Give the final address.")
+                raise Unavailable(f"expected an answer from {address}, found a redirect. Give the final address.")
             remedies = {
                 401: "Check the key.",
                 402: "Check the account.",
@@ -238,10 +284,18 @@ async def post(
             async for chunk in reply.content.iter_chunked(CHUNK):
                 raw += chunk
                 if len(raw) > LARGEST_REPLY:
-                    raise Unavailable(f"expected a reply of at most {LARGEST_REPLY:,} bytes from {url}, found more.")
+                    raise Unavailable(
+                        f"expected a reply of at most {LARGEST_REPLY:,} bytes from {address}, found more. "
+                        "Check the address."
+                    )
             try:
                 return json.loads(raw)
-            except ValueError:
+            except (ValueError, RecursionError):
                 raise _Hiccup(f"a reply that is no JSON from {place_of(url)}") from None
 
-    return await _patiently(attempt, patience, f"an answer from {place_of(url)}")
+    try:
+        return await _patiently(attempt, patience, f"an answer from {place_of(url)}")
+    except Mistake as mistake:
+        if len(key) < 8 or key not in str(mistake):  # a shorter one is a dummy, and a part of many words
+            raise
+        raise Unavailable(str(mistake).replace(key, "(the key)")) from None  # the server said it back

@@ -39,17 +39,23 @@ class Endpoint:
         self.name = model
         self.digest = ""
         self._call = call
-        self._permit = asyncio.Semaphore(AT_ONCE)
 
     async def __call__(self, texts: Sequence[str]) -> Vectors:
         """Return the endpoint's vectors, asked for in batches."""
+        permit = asyncio.Semaphore(AT_ONCE)  # of this call: a semaphore belongs to one event loop
         batches = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._batch(batch)) for batch in batches]
-        return np.concatenate([task.result() for task in tasks])
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._batch(batch, permit)) for batch in batches]
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None  # one is enough to say what is wrong
+        found = [task.result() for task in tasks]
+        if len({vectors.shape[1] for vectors in found}) > 1:
+            raise Unavailable(f"expected vectors of one length from {self.name}, found several. Use one model.")
+        return np.concatenate(found)
 
-    async def _batch(self, texts: Sequence[str]) -> Vectors:
-        async with self._permit:
+    async def _batch(self, texts: Sequence[str], permit: asyncio.Semaphore) -> Vectors:
+        async with permit:
             body = {"model": self.name, "input": list(texts), "encoding_format": "float"}
             return vectors_in(await self._call(body), len(texts))
 
@@ -62,10 +68,16 @@ def vectors_in(reply: Any, count: int) -> Vectors:
     """
     try:
         found = sorted(reply["data"], key=lambda one: int(one["index"]))
-        vectors = np.array([one["embedding"] for one in found], np.float32)
-    except (KeyError, TypeError, ValueError):
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+            vectors = np.array([one["embedding"] for one in found], np.float32)
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise Unavailable("expected a list of embeddings, found another reply. Is this an embedding model?") from None
-    if [one["index"] for one in found] != list(range(count)) or vectors.ndim != 2 or not np.isfinite(vectors).all():
+    if (
+        [one["index"] for one in found] != list(range(count))
+        or vectors.ndim != 2
+        or not vectors.size
+        or not np.isfinite(vectors).all()
+    ):
         raise Unavailable(f"expected {count} finite vectors of one length, found others. Is this an embedding model?")
     return vectors
 

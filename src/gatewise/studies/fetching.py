@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from gatewise.errors import BrokenFile, Mistake, Unavailable
+from gatewise.errors import BrokenFile, Mistake, Unavailable, Unfit, shown
 from gatewise.files import digest_of, read_rows
 from gatewise.files.disk import replace_file, unpack
 from gatewise.questions.datasets import READERS, read
@@ -43,19 +44,22 @@ def fetch_dataset(
     """
     path = dataset_path(source, cache)
     if path.is_file():
-        return Fetched(path, _same_as_noted(path), _require_whole(source, path, progress), "")
+        rows, digest = _require_whole(source, path, progress), digest_of(path)
+        _note(path, digest)  # after it was found whole: what was put there by hand is noted as it is
+        return Fetched(path, digest, rows, "")
     failures = []
     for mirror in source.mirrors:
         fresh = path.with_name(f"fetching-{path.name}")
         try:
             _bring(mirror, fresh, patience, progress)
-            rows = _require_whole(source, fresh, progress)
-            _note(path, digest_of(fresh))
+            rows, digest = _require_whole(source, fresh, progress), digest_of(fresh)
+            _note(path, digest)
             fresh.replace(path)
-            return Fetched(path, digest_of(path), rows, mirror.url)
+            return Fetched(path, digest, rows, mirror.url)
         except Mistake as mistake:
             failures.append(f"{mirror.url}: {mistake}")
-            fresh.unlink(missing_ok=True)
+            if fresh.is_file():
+                fresh.unlink()
     reasons = "\n  ".join(failures)
     raise Unavailable(
         f"expected {source.title} ({source.licence}) from one of its homes, found:\n  {reasons}\n"
@@ -85,12 +89,19 @@ def _require_whole(source: Source, path: Path, progress: Progress) -> int:
     rows, first, last = 0, "", ""
     reader = READERS[source.name]
     walk = read_rows(path, lambda done, total: progress("checking", done, total))
-    for row in walk:
-        rows += 1
-        if rows == 1:
-            first = read(row, reader).id
-        last = row
-    last = read(last, reader).id if rows else ""
+    row: Any = None
+    try:
+        for rows, row in enumerate(walk, 1):
+            if isinstance(row, Unfit):
+                raise row
+            if rows == 1:
+                first = read(row, reader).id
+        last = read(row, reader).id
+    except Unfit as unfit:
+        raise BrokenFile(
+            f"expected {source.title} in {source.file}, found in row {rows}: {unfit.problem}, value "
+            f"{shown(unfit.value)}: it is broken, or another file. Remove {path} and fetch it again."
+        ) from None
     for what, expected, found in (
         ("rows", source.rows, rows),
         ("as its first id", source.first or first, first),
@@ -116,16 +127,10 @@ def _note(path: Path, digest: str) -> None:
             f"expected the file that was first downloaded (SHA-256 {known}), found another ({digest}). If the source "
             f"has changed on purpose, remove {_notes(path)} and fetch again."
         )
-    replace_file(_notes(path), f"{digest}  {path.name}\n".encode())
+    if not known:
+        replace_file(_notes(path), f"{digest}  {path.name}\n".encode())
 
 
 def _noted(path: Path) -> str:
     notes = _notes(path)
     return notes.read_text("utf-8").partition(" ")[0] if notes.is_file() else ""
-
-
-def _same_as_noted(path: Path) -> str:
-    """Return the digest of a file in the cache, which must be the noted one; one that was put there is noted."""
-    digest = digest_of(path)
-    _note(path, digest)
-    return digest
