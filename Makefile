@@ -23,6 +23,7 @@ bench: .venv/dev
 	$(BIN)/python benchmarks/replay.py
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/plans.py
 
 format: .venv/dev
 	$(BIN)/ruff format .

@@ -251,3 +251,85 @@ def close(found, expected, path=""):
         assert found == expected or abs(found - expected) <= 1e-12, path
     else:
         assert found == expected, path
+
+
+# Questions and plans: a passage is a dict with `title`, `text` and `supporting`.
+
+
+def tokens_of(text):
+    """Lower-cased runs of a-z and 0-9, character by character."""
+    found, run = [], ""
+    for character in text.lower() + " ":
+        if character in "abcdefghijklmnopqrstuvwxyz0123456789":
+            run += character
+        elif run:
+            found.append(run)
+            run = ""
+    return found
+
+
+def lexical_of(question, passage):
+    """Share of the question's distinct tokens that occur in title, one space, text."""
+    asked = set(tokens_of(question))
+    told = tokens_of(passage["title"] + " " + passage["text"])
+    return sum(token in told for token in asked) / len(asked) if asked else 0.0
+
+
+def cosine_of(one, two):
+    """Cosine of two vectors, 0 where one has no length."""
+    length = math.sqrt(sum(x * x for x in one)) * math.sqrt(sum(x * x for x in two))
+    return sum(x * y for x, y in zip(one, two, strict=True)) / length if length else 0.0
+
+
+def minmax_of(column):
+    """A column stretched to [0, 1], all 0 where it is constant."""
+    low, high = min(column), max(column)
+    return [(value - low) / (high - low) if high > low else 0.0 for value in column]
+
+
+def ranked_of(columns, places):
+    """Places by the mean of their columns' min–max over those places, highest first, ties in the order given."""
+    places = list(places)
+    if not places:
+        return []
+    r = dict.fromkeys(places, 0.0)
+    for column in columns:
+        for place, value in zip(places, minmax_of([column[place] for place in places]), strict=True):
+            r[place] += value / len(columns)
+    ordered = []
+    for place in places:  # insertion: behind all that are as high or higher
+        at = sum(r[other] >= r[place] for other in ordered)
+        ordered.insert(at, place)
+    return ordered
+
+
+def paper_slices(passages, columns, slices=3, kept=None):
+    """The paper's plan: g0 d0 g1 d1 …, passage i into slice 1 + (i mod slices)."""
+    supports = [place for place, passage in enumerate(passages) if passage["supporting"]]
+    others = [place for place, passage in enumerate(passages) if not passage["supporting"]]
+    distractors = ranked_of(columns, others)
+    if kept is not None:
+        distractors = distractors[:kept]
+    shown = []
+    while supports or distractors:
+        if supports:
+            shown.append(supports.pop(0))
+        if distractors:
+            shown.append(distractors.pop(0))
+    found = [[] for _ in range(slices)]
+    for i, place in enumerate(shown):
+        found[i % slices].append(place)
+    return found
+
+
+def proxy_depth_of(question):
+    """How deep the adaptive proxy goes."""
+    tokens = re.findall("[A-Za-z0-9]+", question)
+    markers = 0
+    for marker in ("same", "both", "whose", "which", "who was", "before", "after"):
+        markers += marker in question.lower()
+    if len(tokens) >= 18 or markers >= 2:
+        return 3
+    if len(tokens) >= 9 or markers == 1:
+        return 2
+    return 1

@@ -1,12 +1,21 @@
 """Every published number, from the reconstructions that ship and from the real questions where they are."""
 
 import dataclasses
+import os
+from itertools import chain
+from pathlib import Path
 
 import pytest
 
+import oracles
 from gatewise import calibrate, summarize
-from gatewise.files import published, reconstruction
+from gatewise.files import published, read_rows, reconstruction
+from gatewise.questions.plans import plan
+from gatewise.questions.similarity import lexical
+from gatewise.questions.splits import in_order
 from gatewise.studies.paper import Check, checks
+from gatewise.studies.planning import Source
+from gatewise.wording import proxy_depth
 
 MODELS = ["mistral-small-2603", "gpt-oss-120b", "qwen3-235b-a22b-2507"]
 
@@ -75,3 +84,88 @@ def test_a_number_agrees_to_the_published_decimals_and_counts_exactly():
     assert not dataclasses.replace(one, replayed=39.151).ok
     assert not dataclasses.replace(one, replayed=None).ok
     assert not Check("m", "n", 2457, 2456, 0).ok
+
+
+# The real questions: rows of the public data sets, found through GATEWISE_DATA and never part of the project.
+
+DATA = os.environ.get("GATEWISE_DATA")
+real = pytest.mark.skipif(not DATA, reason="GATEWISE_DATA names no folder with the real questions")
+
+ORDERED = {
+    "hotpotqa": ("hotpot_dev_official_order.jsonl", 7405, (3702, 1851, 1852)),
+    "musique": ("musique_ans_dev_official_order_noparagraphs.jsonl", 2417, (1208, 604, 605)),
+}
+FULL = {
+    "hotpotqa": ("hotpot_dev_full_context_subset.jsonl", 1772),
+    "musique": ("musique_ans_dev_full_subset.jsonl", 200),
+}
+
+
+@pytest.fixture(scope="module")
+def ordered():
+    return {name: list(read_rows(Path(DATA) / file)) for name, (file, _, _) in ORDERED.items()}
+
+
+@real
+def test_splits_have_the_published_sizes(ordered):
+    for name, (_, rows, sizes) in ORDERED.items():
+        splits = in_order(len(ordered[name]))
+        assert len(splits) == rows
+        assert tuple(splits.count(split) for split in ("calibration", "validation", "test")) == sizes
+
+
+@real
+def test_the_adaptive_proxy_plans_the_published_retrievals(ordered):
+    depths = {}
+    for name, rows in ordered.items():
+        splits = in_order(len(rows))
+        asked = [row["question"] for row, split in zip(rows, splits, strict=True) if split == "test"]
+        depths[name] = [proxy_depth(question) for question in asked]
+        assert depths[name] == [oracles.proxy_depth_of(question) for question in asked]
+    assert [depths["hotpotqa"].count(depth) for depth in (1, 2, 3)] == [41, 1170, 641]
+    assert [depths["musique"].count(depth) for depth in (1, 2, 3)] == [0, 73, 532]
+    assert (sum(depths["hotpotqa"]), sum(depths["musique"])) == (4304, 1742)
+    both = depths["hotpotqa"] + depths["musique"]
+    assert sum(both) == 6046
+    assert round(sum(both) / len(both), 6) == 2.460724
+
+
+@real
+def test_real_questions_have_the_supports_that_the_data_sets_promise(ordered):
+    assert {len(set(row["supporting_fact_titles"])) for row in ordered["hotpotqa"]} == {2}
+    hops = [len(row["question_decomposition"]) for row in ordered["musique"]]
+    assert [hops.count(count) for count in (2, 3, 4)] == [1252, 760, 405]
+
+
+@real
+@pytest.mark.parametrize("name", FULL)
+def test_every_full_context_row_is_planned_as_the_paper_does(name):
+    file, rows = FULL[name]
+    read = Source(Path(DATA) / file, name, name).questions()
+    planned = [plan(question, [lexical(question.text, question.passages)]) for question in read]
+    assert len(planned) == rows
+    for one in planned:
+        question = one.question
+        assert sorted(chain(*one.slices)) == list(range(len(question.passages)))
+        shown = [None] * len(question.passages)
+        for place, slice_ in enumerate(one.slices):
+            shown[place::3] = slice_
+        supports, distractors = question.supports, question.distractors
+        both = min(len(supports), len(distractors))
+        assert tuple(shown[0 : 2 * both : 2]) == supports[:both]
+        assert [place for place in shown if place in supports] == list(supports)
+        passages = [{"title": p.title, "text": p.text, "supporting": p.supporting} for p in question.passages]
+        scores = [oracles.lexical_of(question.text, passage) for passage in passages]
+        assert list(map(list, one.slices)) == oracles.paper_slices(passages, [scores])
+        if name == "hotpotqa":
+            assert len(supports) == 2
+    if name == "hotpotqa":
+        assert sum(not one.slices[2] for one in planned) == 4  # two supports and no distractor
+        assert {
+            min(len(one.question.passages) for one in planned),
+            max(len(one.question.passages) for one in planned),
+        } == {2, 10}
+    else:
+        assert {len(one.question.passages) for one in planned} == {20}
+        assert all(len(one.question.supports) == one.question.about["hops"] for one in planned)
+        assert any(len(one.question.references) > 1 for one in planned)

@@ -1,0 +1,49 @@
+import io
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gatewise import BadChoice
+from gatewise.cli import terminal
+
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_bar_appears_only_after_two_seconds_and_only_where_somebody_watches(monkeypatch):
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with terminal.progress() as advance:
+        advance("counting", 1, 10)
+    assert screen.getvalue() == ""
+    with terminal.progress() as advance:
+        advance("counting", 3, 10)
+        time.sleep(2.4)
+    assert "counting" in screen.getvalue()
+    assert "3/10" in screen.getvalue()
+    quiet = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", quiet)
+    with terminal.progress() as advance:
+        advance("counting", 1, 10)
+        time.sleep(2.2)
+    assert quiet.getvalue() == ""
+
+
+def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
+    monkeypatch.setenv("GATEWISE_CACHE", str(tmp_path))
+    assert terminal.cache_folder() == tmp_path
+    monkeypatch.delenv("GATEWISE_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert terminal.cache_folder() == tmp_path / "gatewise"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert terminal.cache_folder() == Path.home() / ".cache" / "gatewise"
+
+
+@pytest.mark.parametrize("name", ["nowhere:at_all", "json:nothing", "json:__name__", "json:JSONDecoder"])
+def test_what_cannot_be_called_by_module_and_name_is_refused(name):
+    with pytest.raises(BadChoice, match=name.partition(":")[0]):
+        terminal.own(name, "policy", "View -> actions")
