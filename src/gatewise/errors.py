@@ -118,7 +118,10 @@ def shown(value: object) -> str:
     """
     if value is None:
         return "null"
-    text = ascii(value)
+    try:
+        text = ascii(value)
+    except RecursionError:
+        text = "(nested too deeply to show)"
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -80,9 +80,16 @@ def read_plans(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Iterator[P
 
 def _plans(rows: Iterator[Any], header: Mapping[str, Any], path: Path) -> Iterator[Plan]:
     count = 0
+    seen: set[int] = set()
     for count, row in enumerate(rows, 1):
         try:
-            yield _plan(row)
+            plan = _plan(row)
+            key = hash(plan.question.id)
+            if key in seen:
+                problem = "expected an id that no earlier line has, found it before"
+                raise Unfit("malformed", "question_id", plan.question.id, problem, _REMEDY)
+            seen.add(key)
+            yield plan
         except Unfit as unfit:
             place = Violation(count, unfit.column, shown(unfit.value), unfit.problem, unfit.remedy, str(path))
             raise BrokenQuestions([place], 1) from None
@@ -93,14 +100,16 @@ def _plans(rows: Iterator[Any], header: Mapping[str, Any], path: Path) -> Iterat
         )
 
 
+_REMEDY = "Write the plans again with gatewise plan."
+
+
 def _plan(row: Any) -> Plan:
-    remedy = "Write the plans again with gatewise plan."
     if isinstance(row, Unfit):
         raise row
     try:
         line = msgspec.convert(row, _Line)
     except msgspec.ValidationError as error:
-        raise Unfit("malformed", "(all)", None, f"expected a plan, found: {error}", remedy) from None
+        raise Unfit("malformed", "(all)", None, f"expected a plan, found: {error}", _REMEDY) from None
     question = Question(
         line.question_id,
         line.question,
@@ -113,9 +122,9 @@ def _plan(row: Any) -> Plan:
     places = [place for slice_ in line.slices for place in slice_]
     if len(set(places)) != len(places) or not set(places) <= set(range(len(line.passages))):
         problem = "expected positions of passages, each at most once"
-        raise Unfit("malformed", "slices", line.slices, problem, remedy)
+        raise Unfit("malformed", "slices", line.slices, problem, _REMEDY)
     plan = Plan(question, tuple(map(tuple, line.slices)))
     if plan.digest != line.digest:
         problem = "expected the digest of what stands in this line, found another: the line was changed"
-        raise Unfit("malformed", "digest", line.digest, problem, remedy)
+        raise Unfit("malformed", "digest", line.digest, problem, _REMEDY)
     return plan

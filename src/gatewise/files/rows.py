@@ -60,11 +60,20 @@ def read_rows(path: str | os.PathLike[str], progress: Progress = lambda done, to
 def _text(path: Path, kind: str, size: int, progress: Progress) -> Iterator[Any]:
     with path.open("rb") as raw:
         unzipped = gzip.GzipFile(fileobj=raw) if path.name.lower().endswith(".gz") else raw
-        stream = io.TextIOWrapper(unzipped, "utf-8-sig", newline="")
+        # What is no UTF-8 comes through as lone surrogates, so that the row that holds it can be named.
+        stream = io.TextIOWrapper(unzipped, "utf-8-sig", errors="surrogateescape", newline="")
         for place, row in enumerate(_csv(stream) if kind == "csv" else _json(stream, path)):
             if place % 64 == 0:
                 progress(raw.tell(), size)
             yield row
+
+
+def _undecoded(text: str) -> bool:
+    try:
+        text.isascii() or text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _json(stream: IO[str], path: Path) -> Iterator[Any]:
@@ -94,9 +103,11 @@ def _lines(stream: IO[str], start: str) -> Iterator[Any]:
 
 def _line(line: str) -> Any:
     try:
+        if _undecoded(line):
+            raise ValueError("bytes that are not UTF-8")
         return _decoder.decode(line)
     except (ValueError, RecursionError) as error:
-        remedy = "Write one strict JSON object a line."
+        remedy = "Write one strict JSON object a line, in UTF-8."
         return Unfit("malformed", "(all)", line, f"expected one JSON object a line, found {error}", remedy)
 
 
@@ -150,7 +161,7 @@ def _array(stream: IO[str], start: str, path: Path) -> Iterator[Any]:
                 if wrong or not character:
                     raise json.JSONDecodeError(problem, text, place)
                 value, end = _decoder.raw_decode(text, place)
-                if end < len(text) or ended:  # a number might go on
+                if end + 2 < len(text) or ended:  # a number might go on, after 1e+ too
                     break
             except (json.JSONDecodeError, RecursionError) as error:
                 # Whatever is wrong well before the end of what was read is wrong for good.
@@ -164,6 +175,8 @@ def _array(stream: IO[str], start: str, path: Path) -> Iterator[Any]:
                         "Fetch or write it again."
                     ) from None
             more()
+        if _undecoded(text[place:end]):
+            raise BrokenFile(f"expected UTF-8 text in {path}, found other bytes in row {row}. Convert it.")
         place = end
         yield value
 
@@ -176,12 +189,18 @@ def _csv(stream: IO[str]) -> Iterator[Any]:
         again = sorted({name for name in names if names.count(name) > 1})
         if again:
             raise ValueError(f"the column {again[0]!r} twice")
+        if _undecoded(",".join(names)):
+            raise ValueError("column names that are not UTF-8")
         for fields in reader:
-            if len(fields) == len(names):
-                yield {name: field for name, field in zip(names, fields, strict=True) if field}
+            if _undecoded(whole := ",".join(fields)):
+                yield Unfit(
+                    "malformed", "(all)", whole, "expected UTF-8 text, found other bytes", "Convert the file."
+                )
+            elif len(fields) == len(names):
+                yield {name: field or None for name, field in zip(names, fields, strict=True)}
             elif fields:
                 problem = f"expected {len(names)} fields, found {len(fields)}"
-                yield Unfit("malformed", "(all)", ",".join(fields), problem, "Quote fields that contain a comma.")
+                yield Unfit("malformed", "(all)", whole, problem, "Quote fields that contain a comma.")
     except csv.Error as error:
         raise ValueError(f"{error} near line {reader.line_num}") from None
 

@@ -124,7 +124,10 @@ def own(row: Row) -> Question:
     `answers` is a list, or one text with `|` between alternatives; `passages` a list of `title`, `text` and
     `supporting`. In a CSV file both may stand as JSON. Other plain fields are kept as what is known about it.
     """
-    whole = dict(row)
+    # Null, or an empty cell, breaks the rule of its column.
+    blank: dict[str, Any] = {"question": "", "answers": [], "passages": []}
+    whole = {name: blank[name] if value is None and name in blank else value for name, value in row.items()}
+    whole = {name: value for name, value in whole.items() if value is not None}
     for name in ("answers", "passages"):
         text = whole.get(name)
         if isinstance(text, str) and (name == "passages" or text.lstrip().startswith("[")):
@@ -228,9 +231,12 @@ def read(row: Any, reader: Reader, *, dataset: str = "", labelled: bool = True) 
     """
     if isinstance(row, Unfit):
         raise row  # what could not even be read as a row
-    if not isinstance(row, Mapping):
-        raise _malformed("(all)", row, "expected one object a row")
-    question = reader(row)
+    try:
+        if not isinstance(row, Mapping):
+            raise _malformed("(all)", row, "expected one object a row")
+        question = reader(row)
+    except RecursionError:  # json reads deeper than an error can show
+        raise _malformed("(all)", None, "expected plain fields, found some nested too deeply") from None
     for kind, holds, column, problem, remedy in (
         ("no-id", question.id.strip(), "id", "expected an id", "Name every question."),
         ("empty-question", question.text.strip(), "question", "expected a question", "Write what is asked."),
