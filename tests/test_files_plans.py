@@ -47,6 +47,7 @@ def plans(draw):
 EVIDENCE = (Passage("A", "a", True), Passage("B", "b"), Passage("C", "c", True), Passage("D", "d"))
 ASKED = Question("q1", "Who?", ("Ann", "A."), EVIDENCE, "own", "test", {"hops": 2, "type": None})
 GOOD = Plan(ASKED, ((0, 1), (2,), ()))
+NEXT, LAST = (replace(GOOD, question=replace(ASKED, id=name)) for name in ("q2", "q3"))
 
 
 def written(path, *made, **header):
@@ -196,7 +197,7 @@ def test_a_line_that_was_changed_is_refused_with_its_row(tmp_path, field):
 
 
 def refused(folder, changes, message, drop=()):
-    lines = written(folder / "p.jsonl", GOOD, GOOD, GOOD).read_bytes().splitlines(keepends=True)
+    lines = written(folder / "p.jsonl", GOOD, NEXT, LAST).read_bytes().splitlines(keepends=True)
     line = {**json.loads(lines[2]), **changes}
     lines[2] = json_line({name: value for name, value in line.items() if name not in drop})
     (folder / "p.jsonl").write_bytes(b"".join(lines))
@@ -245,8 +246,8 @@ def test_a_line_without_a_field_is_refused(tmp_path, field):
 
 
 def test_a_plan_file_cut_anywhere_is_refused(tmp_path):
-    whole = written(tmp_path / "p.jsonl", GOOD, GOOD).read_bytes()
-    assert reread(tmp_path / "p.jsonl")[1] == [GOOD, GOOD]
+    whole = written(tmp_path / "p.jsonl", GOOD, NEXT).read_bytes()
+    assert reread(tmp_path / "p.jsonl")[1] == [GOOD, NEXT]
     for length in range(len(whole) - 1):  # without the last line end it is whole all the same
         (tmp_path / "p.jsonl").write_bytes(whole[:length])
         with pytest.raises((BrokenFile, BrokenQuestions), match=r"(?s)p\.jsonl.*(Write|again)"):
@@ -276,7 +277,7 @@ def test_a_file_with_another_header_is_no_plan_file(tmp_path, header):
 
 @pytest.mark.parametrize("count", [0, 1, 3, None, "2", 2.5])
 def test_another_count_than_the_header_says_is_refused(tmp_path, count):
-    write_plans({"questions": count}, [GOOD, GOOD], tmp_path / "p.jsonl")
+    write_plans({"questions": count}, [GOOD, NEXT], tmp_path / "p.jsonl")
     with pytest.raises(BrokenFile, match=r"as its header says, found 2\. Write it again"):
         reread(tmp_path / "p.jsonl")
 
