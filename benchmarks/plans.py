@@ -114,7 +114,7 @@ def ranking() -> None:
 def embedding() -> None:
     """Passages a second of the embedded embedder."""
     rng = np.random.default_rng(2)
-    words = ["the", "river", "flows", "through", "city", "in", "north", "of", "country", "and", "into", "sea", "near"]
+    words = [
         "the",
         "river",
         "flows",

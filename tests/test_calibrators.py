@@ -23,6 +23,7 @@ from gatewise import (
     replay,
     require_no_leak,
 )
+from gatewise.replays.calibrators import fittable
 
 records = st.lists(
     st.tuples(st.one_of(strategies.tied, strategies.grid, st.floats(0, 1), st.none()), strategies.verdicts),
@@ -211,3 +212,15 @@ def test_a_map_by_depth_needs_records_at_every_depth():
 def test_knots_that_are_no_monotone_map_are_refused(x, y):
     with pytest.raises(BadChoice, match="Fit the map again"):
         Isotonic(x, y)
+
+
+def test_a_fit_looks_at_no_price():
+    columns = {**TWO, "usd": [0.5, 0.25, 0.125], "split": ["calibration"] * 3}
+    assert calibrate(Traces.from_columns(columns, cost="usd")) == calibrate(Traces.from_columns(columns))
+
+
+def test_one_record_with_confidence_and_verdict_can_be_fitted():
+    assert fittable(Traces.from_columns(TWO))
+    assert not fittable(Traces.from_columns({**TWO, "confidence": [None] * 3}))
+    assert not fittable(Traces.from_columns({**TWO, "correct": [None] * 3}))
+    assert not fittable(Traces.from_columns(TWO).split("validation"))

@@ -90,8 +90,6 @@ def test_replay_of_a_file_equals_the_oracle(tmp_path_factory, table):
     ordered = sorted(table, key=lambda trace: trace["id"])
     heads = [t["states"][0] for t in ordered if t["split"] == "calibration"]
     knots = oracles.isotonic([(s["confidence"], s["correct"]) for s in heads])
-    if knots is None and heads:
-        return  # a calibration split without a usable record is an error, tested below
     test = [trace for trace in ordered if trace["split"] == "test"]
     expected = oracles.summary(
         [t["states"] for t in test], [t["question"] for t in test], [t["dataset"] for t in test], knots, 0.2, 0.8, 2
@@ -347,13 +345,13 @@ BROKEN = {
     ),
     "half JSON": ("t.jsonl", LINE + "\n" + LINE[:20], "check", "row 2"),
     "JSON array": ("t.jsonl", f"[{LINE}]", "check", "found list"),
-    "JSON NaN": ("t.jsonl", LINE.replace("0.5", "NaN"), "check", "no finite number"),
+    "JSON NaN": ("t.jsonl", LINE.replace("0.5", "NaN"), "check", "NaN, which strict JSON does not know"),
     "spreadsheet": ("t.xlsx", b"PK", "check", "expected a trace file named"),
     "no calibration split": ("t.parquet", without("split"), "calibrate", "found only test"),
     "no usable calibration": (
         "t.parquet",
         changed(correct=[None] * 4 + GOOD["correct"][4:]),
-        "replay",
+        "calibrate",
         "a confidence and a verdict to fit on",
     ),
     "no test split": ("t.parquet", changed(split=["calibration"] * 8), "replay", "found only calibration"),
@@ -430,3 +428,179 @@ def test_a_file_that_may_not_be_read_is_one_clear_error(gatewise, traces):
     Path(traces).chmod(0)
     code, _, err = gatewise("check", traces)
     assert (code, "cannot be read" in err) == (2, True)
+
+
+def test_an_output_never_overwrites_what_is_read(gatewise, tmp_path):
+    path = tmp_path / "t.csv"
+    pa.csv.write_csv(pa.table(GOOD), path)
+    (tmp_path / "link.csv").symlink_to(path)
+    other = write(tmp_path, {**GOOD, "trace_id": [f"{name}2" for name in GOOD["trace_id"]]})
+    gatewise("calibrate", path, "-o", tmp_path / "map.json")
+    before = {name: (tmp_path / name).read_bytes() for name in ("t.csv", "map.json")}
+    for arguments in (
+        ["check", path, "-o", path],
+        ["check", other, path, "-o", tmp_path / "link.csv"],
+        ["calibrate", path, "-o", path],
+        ["frontier", path, "-o", path],
+        ["frontier", path, "--map", tmp_path / "map.json", "-o", tmp_path / "map.json"],
+    ):
+        code, out, err = gatewise(*arguments)
+        assert (code, out) == (2, "")
+        assert "Choose another -o" in err
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
+
+
+def test_models_that_are_half_named_are_refused_until_one_is_chosen(gatewise, tmp_path):
+    path = write(tmp_path, {**GOOD, "model": ["m"] * 6 + [None] * 2})
+    for command in ("replay", "frontier"):
+        code, _, err = gatewise(command, path)
+        assert (code, "found 2: 'm', no model" in err) == (2, True)
+        assert gatewise(command, path, "--model", "m")[0] == 0
+
+
+def test_groups_of_two_files_are_one_where_they_read_alike(gatewise, tmp_path):
+    for name, value in (("a", "3"), ("b", "3\nc,0,0.5,1,x")):
+        (tmp_path / f"{name}.csv").write_text(f"{HEAD.strip()},hops\n{name},0,0.5,1,{value}\n")
+    found = as_json(gatewise("replay", tmp_path / "a.csv", tmp_path / "b.csv", "--by", "hops", "--json"))
+    groups = [(group["value"], group["systems"]["raw"]["n"]) for group in found["by"]["groups"]]
+    assert groups == [("3", 2), ("x", 1)]
+
+
+def started(*arguments, **options):
+    command = [sys.executable, "-m", "gatewise", *map(str, arguments)]
+    return subprocess.run(command, capture_output="stdout" not in options, check=False, **options)
+
+
+def test_no_encoding_of_the_terminal_is_an_error(tmp_path):
+    path = tmp_path / "t.jsonl"
+    rows = [dict(zip(NAMES, row, strict=True)) for row in ROWS]
+    path.write_text("".join(json.dumps({**row, "dataset": "mü\ud800\x1b[31m"}) + "\n" for row in rows))
+    for encoding in ("ascii", "utf-8", "latin-1"):
+        environment = {**os.environ, "PYTHONIOENCODING": encoding}
+        for command in ("replay", "check", "frontier"):
+            done = started(command, path, env=environment)
+            assert (done.returncode, done.stderr) == (0, b"")
+            assert b"\x1b" not in done.stdout
+        assert rb"\ud800" in started("replay", path, env=environment).stdout
+        done = started("check", path, "--signal", "mü", env=environment)
+        assert (done.returncode, b"Traceback" in done.stderr) == (2, False)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@pytest.mark.parametrize("arguments", [["replay"], ["replay", "--json"], ["frontier", "--json"], ["--version"]])
+def test_a_full_disk_behind_standard_output_is_one_message(traces, arguments):
+    with open("/dev/full", "wb") as full:
+        paths = [traces] if arguments != ["--version"] else []
+        done = started(*arguments, *paths, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 2
+    assert done.stderr == (
+        b"error: expected to write the results, found: No space left on device. Make room, or choose another place.\n"
+    )
+
+
+def test_what_a_policy_prints_is_no_result_and_what_it_raises_no_end(gatewise, traces, tmp_path, monkeypatch):
+    (tmp_path / "loud.py").write_text(
+        "import sys\nimport numpy as np\nprint('loading')\n\n\n"
+        "def talk(view):\n    print('hello')\n    return np.zeros(len(view), int)\n\n\n"
+        "def leave(view):\n    sys.exit(5)\n"
+    )
+    (tmp_path / "gone.py").write_text("raise SystemExit(0)\n")
+    monkeypatch.chdir(tmp_path)
+    code, out, err = gatewise("replay", traces, "--policy", "loud:talk", "--json")
+    assert code == 0
+    assert json.loads(out)["policies"]["loud:talk"]
+    assert (err.count("loading"), err.count("hello")) == (1, 2)
+    for name in ("loud:leave", "gone:anything"):
+        code, out, err = gatewise("replay", traces, "--policy", name, "--json")
+        assert (code, out) == (2, "")
+        assert "found SystemExit" in err
+
+
+def test_allowing_leaks_allows_no_other_signal(gatewise, tmp_path):
+    path = write(tmp_path, {**GOOD, "p_true": [0.1, 0.2, 0.9, 0.9, 0.8, 0.9, 0.1, 0.2]})
+    gatewise("calibrate", path, "-o", tmp_path / "map.json")
+    for command in ("replay", "frontier"):
+        arguments = [path, "--map", tmp_path / "map.json", "--signal", "p_true", "--allow-leak"]
+        code, _, err = gatewise(command, *arguments)
+        assert (code, "gated on 'confidence'" in err) == (2, True)
+
+
+def test_a_fit_is_the_same_whatever_prices_a_retrieval(gatewise, tmp_path):
+    path = write(tmp_path, {**GOOD, "usd": [0.5] * 8})
+    fitted = as_json(gatewise("calibrate", path, "-o", tmp_path / "map.json", "--json"))["map"]
+    assert as_json(gatewise("replay", path, "--cost", "usd", "--json"))["map"] == fitted
+    priced = write(
+        tmp_path, {**GOOD, "cost": [0.5] * 8}
+    )  # depth 0 is paid for, so the column must be named otherwise
+    assert gatewise("calibrate", priced, "-o", tmp_path / "map.json")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "lo"), [(["--hi", ".2"], 0.2), (["--hi", ".9"], 0.3), (["--hi", ".2", "--lo", ".1"], 0.1)]
+)
+def test_lo_is_never_above_hi_unless_it_is_given_so(gatewise, traces, options, lo):
+    assert as_json(gatewise("replay", traces, *options, "--json"))["settings"]["lo"] == lo
+    assert f"gate lo {lo:g}, hi" in gatewise("replay", traces, *options)[1]
+
+
+def test_a_calibration_split_without_a_usable_record_is_a_warning_and_no_map(gatewise, tmp_path):
+    path = write(tmp_path, {**GOOD, "correct": [None] * 4 + GOOD["correct"][4:]})
+    for command in ("replay", "frontier"):
+        code, out, err = gatewise(command, path, "--json")
+        assert code == 0
+        assert "no record with a confidence and a verdict at depth 0 in the calibration split" in err
+    assert list(json.loads(out)["scores"]) == ["raw"]
+    assert as_json(gatewise("replay", path, "--json"))["systems"]["pooled"]["calibrated"] is None
+
+
+def test_a_map_that_does_not_say_its_origin_is_a_warning(gatewise, traces, tmp_path):
+    for fitted_on in (None, ...):
+        path = tmp_path / "map.json"
+        gatewise("calibrate", write(tmp_path, {**GOOD, "model": ["\x1b[31mm"] * 8}), "-o", path)
+        record = json.loads(path.read_text())
+        path.write_text(json.dumps({**record, **({} if fitted_on else {"fitted_on": None})}))
+        pa.parquet.write_table(pa.table(GOOD), traces)
+        for command in ("replay", "frontier"):
+            code, _, err = gatewise(command, traces, "--map", path, "--allow-leak")
+            assert code == 0
+            said = r"fitted on \x1b[31mm; these traces name no model" if fitted_on else "leaks cannot be recognised"
+            assert said in err
+
+
+def test_a_budget_of_any_size_is_taken(gatewise, traces):
+    most = as_json(gatewise("replay", traces, "--budget", "9" * 23, "--json"))
+    assert most["systems"] == as_json(gatewise("replay", traces, "--budget", "9", "--json"))["systems"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["replay", "--cost", "nope"], "'trace_id'.*Choose one of them with --cost"),
+        (["replay", "--by", "nope"], "'trace_id'.*Choose one with --by"),
+        (["replay", "--model", "nope"], "Choose one with --model"),
+        (["replay", "--policy", "nope"], "Choose one with --policy"),
+        (["frontier", "--at", "nope"], "Name a target and a number"),
+    ],
+)
+def test_every_message_says_what_to_do(gatewise, traces, arguments, message):
+    import re
+
+    command, *options = arguments
+    code, _, err = gatewise(command, traces, *options)
+    assert code == 2
+    assert re.search(message, err), err
+
+
+def test_control_characters_of_a_file_reach_no_terminal(gatewise, tmp_path):
+    odd = "\x1b[31m\u202ex"
+    path = write(tmp_path, {**GOOD, "dataset": [odd] * 8, "model": [odd] * 8, odd: [odd] * 8})
+    for arguments in (
+        ["replay", path, "--by", odd],
+        ["replay", path, "--by", f"{odd}y"],
+        ["replay", path, "--dataset", f"{odd}y"],
+        ["frontier", path],
+        ["check", path],
+        ["calibrate", path, "-o", tmp_path / "map.json"],
+    ):
+        _, out, err = gatewise(*arguments)
+        assert not {"\x1b", "\u202e"} & set(out + err)

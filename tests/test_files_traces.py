@@ -226,3 +226,122 @@ def test_the_reconstructions_say_what_they_are():
         metadata = pa.parquet.read_schema(str(file)).metadata
         assert b"not model output" in metadata[b"synthetic"]
         assert len(reconstruction(model)) == 4910 + 2457
+
+
+HEAD = "trace_id,depth,confidence,correct"
+LINE = '{"trace_id": "a", "depth": 0, "confidence": 0.5, "correct": true}'
+
+
+@pytest.mark.parametrize("missing", ["confidence", "correct", "p_true"])
+def test_every_file_needs_every_required_column_and_the_signal(tmp_path, put, missing):
+    whole = put("whole.csv", f"{HEAD},p_true\na,0,0.5,1,0.5\n")
+    columns = {"trace_id": ["b"], "depth": [0], "confidence": [0.5], "correct": [True], "p_true": [0.5]}
+    part = parquet(tmp_path / "part.parquet", {name: column for name, column in columns.items() if name != missing})
+    for paths in ((whole, part), (part, whole), (part,)):
+        with pytest.raises(BadChoice, match=rf"a column named '{missing}' in .*part\.parquet, found 'trace_id'"):
+            read_traces(*paths, signal="p_true")
+
+
+def test_numbers_in_one_file_are_the_texts_of_another(put):
+    one = put("one.csv", f"{HEAD},hops\na,0,0.5,1,3\n")
+    two = put("two.csv", f"{HEAD},hops\nb,0,0.5,1,3\nc,0,0.5,1,x\n")
+    traces = read_traces(one, two)
+    assert traces.column("hops").tolist() == ["3", "3", "x"]
+    assert traces.table["hops"].values.tolist() == ["3", "x"]
+    with pytest.raises(BrokenTraces, match="in 1 place:"):  # a column with rules names its wrong rows alone
+        read_traces(one, put("words.csv", f"{HEAD}\nb,0,high,1\n"))
+
+
+def test_extras_that_python_cannot_hold_are_kept_as_text(tmp_path):
+    table = pa.table(TWO)
+    for name, values, kind in (
+        ("nanoseconds", 1700000000123456789, pa.timestamp("ns")),
+        ("far", 2**62, pa.timestamp("us")),
+        ("lasted", 5, pa.duration("ns")),
+        ("at", 5, pa.time64("ns")),
+    ):
+        table = table.append_column(name, pa.array([values] * 3, kind))
+    pa.parquet.write_table(table, tmp_path / "t.parquet")
+    traces = read_traces(tmp_path / "t.parquet")
+    assert traces.column("nanoseconds")[0] == "2023-11-14 22:13:20.123456789"
+    assert str(2**62) in traces.column("far")[0]
+    assert traces.column("lasted")[0] == "5"
+    write_traces(traces, tmp_path / "again.parquet")
+    assert read_traces(tmp_path / "again.parquet").digest() == traces.digest()
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_parquet_column_that_cannot_be_read_is_named(tmp_path, nested):
+    crooked = pa.array([b"\xff\xfe"] * 3, pa.binary()).view(pa.string())
+    column = pa.StructArray.from_arrays([crooked], ["inner"]) if nested else crooked
+    pa.parquet.write_table(pa.table(TWO).append_column("remark", column), tmp_path / "t.parquet")
+    with pytest.raises(BrokenFile, match=r"column 'remark' of .*t\.parquet.*Convert or drop"):
+        read_traces(tmp_path / "t.parquet")
+
+
+def test_a_csv_that_is_no_utf_8_is_one_error_where_rows_are_crooked_too(put, capfd):
+    for content in (f"{HEAD}\na,0,0.5,1\ncafé,0,0.5\n", f"café,{HEAD}\na,0,0.5,1\n"):
+        with pytest.raises(BrokenFile, match=r"cannot be read .*codec can't decode"):
+            read_traces(put("t.csv", content.encode("latin1")))
+    assert capfd.readouterr().err == ""
+
+
+def test_a_column_without_a_name_is_refused(put):
+    with pytest.raises(BrokenFile, match=r"none for column 1. Name it, or write the table without an index"):
+        read_traces(put("t.csv", f",{HEAD}\n0,a,0,0.5,1\n"))
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (LINE + LINE.replace("a", "b") + "\n", "Extra data"),
+        (LINE + LINE.replace("a", "b") + "\n\n", "Extra data"),
+        (LINE.replace(", ", ",\n"), "row 1"),
+        (LINE[:-1] + ', "x": NaN}', "NaN, which strict JSON does not know"),
+        (LINE[:-1] + ', "x": [1, -Infinity]}', "-Infinity, which strict JSON does not know"),
+        (LINE[:-1] + ', "x": 1, "x": 2}', "'x' twice"),
+        (LINE.replace('"a"', '"\udcff"').encode("utf-8", "surrogateescape"), "expected UTF-8 text"),
+        (LINE.replace("0.5", "1" * 400), "no finite number"),
+    ],
+)
+def test_json_lines_that_are_not_strict_are_refused_with_their_row(put, content, problem):
+    with pytest.raises(BrokenTraces, match=problem):
+        read_traces(put("t.jsonl", content))
+
+
+def test_json_texts_that_look_like_numbers_or_dates_stay_texts(put):
+    extras = {"note": "NaN, [Infinity", "days": ["2026-01-01"], "more": {"day": "2026-01-01"}}
+    row = {"trace_id": "a", "depth": 0, "confidence": 0.5, "correct": True, **extras}
+    traces = read_traces(put("t.jsonl", json.dumps(row)))
+    assert {name: traces.table[name].tolist() for name in ("days", "more")} == {
+        "days": [["2026-01-01"]],
+        "more": [{"day": "2026-01-01"}],
+    }
+    assert traces.column("note").tolist() == ["NaN, [Infinity"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "remedy"),
+    [
+        ("csv", [["p"], [], None], "Write .parquet"),
+        ("csv", ["\ud800"] * 3, "Write .parquet"),
+        ("jsonl", [datetime.date(2026, 1, 1)] * 3, "Write .parquet"),
+        ("jsonl", [float("nan")] * 3, "Write .parquet"),
+        ("jsonl", ["\ud800"] * 3, "Write .parquet"),
+        ("parquet", [1, "x", None], "Make its values alike"),
+        ("parquet", ["\ud800"] * 3, "Make its values alike"),
+    ],
+)
+def test_a_column_that_a_kind_of_file_cannot_hold_is_named(tmp_path, kind, values, remedy):
+    traces = Traces.from_columns({**TWO, "remark": values, "hops": [2, 2, 3]})
+    with pytest.raises(BrokenFile, match=rf"a \.{kind} file can hold, found that 'remark' is none .*{remedy}"):
+        write_traces(traces, tmp_path / f"t.{kind}")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["confidence", "correct"])
+def test_columns_of_nothing_but_nulls_are_written_to_the_same_bytes(tmp_path, kind, name):
+    write_traces(Traces.from_columns({**TWO, name: [None] * 3}), tmp_path / f"one.{kind}")
+    write_traces(read_traces(tmp_path / f"one.{kind}"), tmp_path / f"two.{kind}")
+    assert (tmp_path / f"one.{kind}").read_bytes() == (tmp_path / f"two.{kind}").read_bytes()

@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -64,6 +66,7 @@ def test_a_policy_sees_what_it_has_paid_and_what_is_left():
         (lambda view: ["commit", "commit"], "actions"),
         (lambda view: [1, 1], "retrieves at depth 0"),
         (lambda view: 1 / 0, r"ZeroDivisionError: division by zero \(test_loop.py, line \d+\)"),
+        (lambda view: sys.exit(5), r"SystemExit: 5 \(test_loop.py, line \d+\). Mend the policy"),
     ],
 )
 def test_an_answer_that_is_no_action_is_a_clear_error(answer, message):
@@ -76,3 +79,19 @@ def test_a_negative_budget_and_crossed_thresholds_are_refused():
         replay(Traces.from_columns(TWO), FixedDepth(0), budget=-1)
     with pytest.raises(BadChoice, match="lo ≤ hi"):
         Threshold(lo=0.7, hi=0.3)
+
+
+def test_a_budget_beyond_all_depths_is_no_more_than_unlimited():
+    walked = replay(Traces.from_columns(TWO), FixedDepth(9), budget=10**23)
+    assert walked.depth.tolist() == [1, 0]
+
+
+def test_a_score_cannot_change_the_record():
+    def greedy(confidence, depth):
+        confidence *= 2
+        return confidence
+
+    traces = Traces.from_columns(TWO)
+    with pytest.raises(ValueError, match="read-only"):
+        replay(traces, Threshold(), score=greedy)
+    assert traces.confidence[0].tolist() == [0.4, 0.9]

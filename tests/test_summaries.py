@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import oracles
 import strategies
-from gatewise import BadChoice, Threshold, Traces, calibrate, summarize
+from gatewise import BadChoice, Isotonic, Threshold, Traces, calibrate, summarize
 
 
 def oracle_of(table, lo, hi, budget):
@@ -119,3 +119,25 @@ def test_progress_counts_every_replay_up_to_the_announced_number():
     summarize(traces.split("test"), calibrated=calibrate(traces), progress=lambda *call: calls.append(call))
     assert [done for _, done, _ in calls] == list(range(len(calls)))
     assert {total for _, _, total in calls} == {len(calls)}
+
+
+def test_a_map_is_refused_on_another_signal_even_where_leaks_are_allowed():
+    columns = {**TWO, "p_true": [0.1, 0.2], "split": ["calibration", "test"]}
+    fitted = calibrate(Traces.from_columns(columns, signal="p_true"))
+    with pytest.raises(BadChoice, match="gated on 'p_true'"):
+        summarize(Traces.from_columns(columns).split("test"), calibrated=fitted, allow_leak=True)
+
+
+def test_a_map_of_unknown_origin_and_traces_without_a_model_are_said():
+    fitted = calibrate(Traces.from_columns({**TWO, "model": ["m", "m"], "split": ["calibration", "test"]}))
+    (warning,) = summarize(Traces.from_columns(TWO), calibrated=fitted).warnings
+    assert warning == "the map was fitted on m; these traces name no model."
+    (warning,) = summarize(Traces.from_columns(TWO), calibrated=Isotonic((0.5,), (0.5,))).warnings
+    assert "leaks cannot be recognised" in warning
+
+
+def test_groups_are_strict_json_whatever_they_are_called():
+    columns = {**TWO, "share": [float("inf"), float("nan")]}
+    found = summarize(Traces.from_columns(columns), by="share").as_json()
+    assert [group["value"] for group in found["by"]["groups"]] == ["inf", "nan"]
+    json.dumps(found, allow_nan=False)

@@ -185,3 +185,53 @@ def test_columns_of_different_lengths_and_no_rows_are_refused():
 
 def test_control_characters_in_bad_values_reach_no_terminal():
     assert "\x1b" not in str(broken(confidence=["\x1b[31mred", 0.5, 0.5]))
+
+
+def test_blocks_are_read_only_in_whatever_selection():
+    traces = Traces.from_columns({**TWO, "model": ["m"] * 3, "split": ["test"] * 3})
+    for one in (traces, traces.select(traces.ids == "a"), traces.unpriced()):
+        for block in (one.ids, one.models, one.lengths, one.confidence, one.correct, one.new, one.cost):
+            with pytest.raises(ValueError, match="read-only"):
+                block[0] = block[0]
+
+
+def test_traces_without_a_model_beside_a_named_one_are_two_models():
+    mixed = Traces.from_columns({**TWO, "model": ["m", "m", None]})
+    with pytest.raises(BadChoice, match=r"found 2: 'm', no model. Choose one with --model"):
+        mixed.require_one_model()
+    assert mixed.choose(["m"]).require_one_model() == "m"
+    assert Traces.from_columns(TWO).require_one_model() is None
+
+
+def test_numbers_beside_texts_group_as_texts():
+    one = {"trace_id": ["a", "b", "c", "d"], "depth": [0] * 4, "confidence": [0.5] * 4, "correct": [True] * 4}
+    traces = Traces.from_columns({**one, "hops": [3, "3", True, None], "share": [math.inf, math.nan, 0.5, None]})
+    assert traces.column("hops").tolist() == ["3", "3", "true", None]
+    assert traces.column("share").tolist() == ["inf", "nan", "0.5", None]
+
+
+@pytest.mark.parametrize("value", [[1], {"a": 1}])
+def test_a_subgroup_column_holds_single_values(value):
+    traces = Traces.from_columns({**TWO, "tags": [value, value, "x"]})
+    with pytest.raises(BadChoice, match=r"single values to group by, found .* in 'tags'. Choose another"):
+        traces.column("tags")
+
+
+def test_numbers_that_no_double_can_hold_are_refused_where_they_stand():
+    assert "no finite number" in str(broken(confidence=[0.4, 10**400, 0.5]))
+    error = broken(cost=[0, 1e308, 0])
+    assert (error.violations[0].row, error.violations[0].column) == (2, "cost")
+    assert "larger unit" in str(error)
+
+
+def test_what_cannot_be_chosen_lists_what_can_and_how():
+    traces = Traces.from_columns({**TWO, "model": ["m"] * 3})
+    for attempt, message in (
+        (lambda: traces.choose(["n"]), r"\('m'\), found 'n'. Choose one with --model"),
+        (lambda: traces.choose([], ["n"]), "Choose one with --dataset"),
+        (lambda: traces.column("nope"), r"\('trace_id', 'depth', .*Choose one with --by"),
+        (lambda: Traces.from_columns(TWO, cost="nope"), "found 'trace_id', .*with --cost, or add it"),
+        (lambda: Traces.from_columns(TWO, signal="nope"), "found 'trace_id', .*with --signal, or add it"),
+    ):
+        with pytest.raises(BadChoice, match=message):
+            attempt()

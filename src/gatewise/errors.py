@@ -11,6 +11,7 @@ GatewiseError
     │   └── BrokenQuestions   … of a file of questions, or of plans
     ├── Leak              a calibrator that has seen, or would see, what it is tested on
     ├── Unavailable       something remote that could not be had
+    │   └── Refused           … because the endpoint will not serve this request as it stands
     └── Unmatched         two sets of episodes that did not walk the same states
 
 Every message says what was expected, what was found and what to do.
@@ -45,7 +46,24 @@ class Leak(Mistake):
 
 
 class Unavailable(Mistake):
-    """Something remote that could not be had."""
+    """Something remote that could not be had.
+
+    `kind` names why in one word, for counting; `final` says that no other call to the same place can do better.
+    """
+
+    def __init__(self, message: str, kind: str = "network", *, final: bool = False) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.final = final
+
+
+class Refused(Unavailable):
+    """A request that an endpoint understood and will not serve as it stands; `said` are its own words."""
+
+    def __init__(self, message: str, status: int, said: str) -> None:
+        super().__init__(message, "refused")
+        self.status = status
+        self.said = said
 
 
 class Unmatched(Mistake):

@@ -3,6 +3,7 @@
 What a command needs is imported when it runs, so that `--help` answers at once.
 """
 
+import io
 import os
 import sys
 from typing import Annotated
@@ -45,8 +46,14 @@ app.add_typer(questions.questions_app, name="questions")
 
 def main() -> None:
     """Run the command line; a mistake of the user's is one message and exit code 2, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what an encoding does not know is spelled out
+            stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        try:
+            app()
+        finally:
+            print(end="", flush=True)
     except Mistake as mistake:
         say(f"error: {mistake}")
         sys.exit(2)
@@ -57,5 +64,15 @@ def main() -> None:
         say("stopped: nothing half-written was left behind. Run the same command again.")
         sys.exit(130)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has left: nothing to say
+        _let_go()  # the reader has left: nothing to say
         sys.exit(1)
+    except OSError as error:
+        _let_go()
+        reason = error.strerror or str(error)
+        say(f"error: expected to write the results, found: {reason}. Make room, or choose another place.")
+        sys.exit(2)
+
+
+def _let_go() -> None:
+    """Send what was not printed nowhere, so that the interpreter does not try again on its way out."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,11 +1,13 @@
 """Commands over recorded states: check, calibrate, replay, frontier, paper."""
 
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gatewise.cli.terminal import JsonOption, own, print_json, print_tables, progress, warn
+from gatewise.cli.terminal import JsonOption, own, print_json, print_tables, progress, tell, warn
 from gatewise.errors import BadChoice, nearest
 
 if TYPE_CHECKING:
@@ -63,9 +65,11 @@ def check(
 ) -> None:
     """Validate a trace table and say what it holds."""
     from gatewise.files import write_traces
+    from gatewise.files.disk import require_apart
     from gatewise.replays.census import census
     from gatewise.reports.tables import census_tables
 
+    require_apart(output, traces)
     found = _read(traces, signal, cost)
     if output:
         write_traces(found, output)
@@ -89,15 +93,18 @@ def calibrate(
     model: ModelOption = "",
     dataset: DatasetOption = [],  # noqa: B006 -- typer reads the default and never changes it
     signal: SignalOption = "confidence",
+    cost: CostOption = "cost",
     as_json: JsonOption = False,
 ) -> None:
     """Fit an isotonic map from confidence to the share of right answers, and keep it."""
     from gatewise import files
+    from gatewise.files.disk import require_apart
     from gatewise.replays import calibrators
     from gatewise.replays.metrics import ece
     from gatewise.reports.tables import Column, Table
 
-    chosen = _read(traces, signal).choose([model] if model else [], dataset)
+    require_apart(output, traces)
+    chosen = _read(traces, signal, cost).choose([model] if model else [], dataset)
     fitted = calibrators.calibrate(chosen, split=split, by_depth=by_depth)
     files.write_map(fitted, output)
     part = chosen.split(split)
@@ -135,7 +142,16 @@ def calibrate(
 def replay(
     traces: TracesArgument,
     map_path: MapOption = None,
-    lo: LoOption = 0.3,
+    lo: Annotated[
+        float | None,
+        typer.Option(
+            "--lo",
+            min=0,
+            max=1,
+            help="At the end, abstain at this score or below; default: .3, or --hi where that is lower.",
+            show_default=False,
+        ),
+    ] = None,
     hi: Annotated[float, typer.Option("--hi", min=0, max=1, help="Commit at this score or above.")] = 0.7,
     budget: Annotated[int, typer.Option("--budget", min=0, help="The most retrievals of the gates.")] = 3,
     policy: Annotated[
@@ -160,28 +176,29 @@ def replay(
     from gatewise.replays.summaries import summarize
     from gatewise.reports.tables import summary_tables
 
-    gate = Threshold(lo=lo, hi=hi)
+    gate = Threshold(lo=min(0.3, hi) if lo is None else lo, hi=hi)
     policies = {name: _policy(name) for name in policy}
     with progress() as advance:
         chosen = _read(traces, signal, cost, advance).choose([model] if model else [], dataset)
         fitted = _map(chosen, map_path)
-        summary = summarize(
-            _part(chosen, split),
-            calibrated=fitted,
-            gate=gate,
-            budget=budget,
-            policies=policies,
-            by=by or None,
-            allow_leak=allow_leak,
-            progress=advance,
-        )
+        with redirect_stdout(sys.stderr):  # whatever a policy prints is no result
+            summary = summarize(
+                _part(chosen, split),
+                calibrated=fitted,
+                gate=gate,
+                budget=budget,
+                policies=policies,
+                by=by or None,
+                allow_leak=allow_leak,
+                progress=advance,
+            )
     warn(summary.warnings[len(chosen.warnings) :])
     if as_json:
         print_json(summary.as_json())
         return
-    head = [f"split {split}", f"signal {signal}", f"gate lo {lo:g}, hi {hi:g}, budget {budget}"]
-    print(", ".join([*([f"model {summary.model}"] if summary.model else []), *head]))
-    print(_about_map(fitted, summary.equivalent, lo, hi))
+    head = [f"split {split}", f"signal {signal}", f"gate lo {gate.lo:g}, hi {gate.hi:g}, budget {summary.budget}"]
+    tell(", ".join([*([f"model {summary.model}"] if summary.model else []), *head]))
+    tell(_about_map(fitted, summary.equivalent, gate.lo, gate.hi))
     print_tables(summary_tables(summary))
 
 
@@ -211,17 +228,20 @@ def frontier(
 ) -> None:
     """Give every distinct threshold at every budget, exactly, and read it at a target."""
     from gatewise import files
+    from gatewise.files.disk import require_apart
     from gatewise.replays import frontier as exact
-    from gatewise.replays.calibrators import Raw, require_no_leak
+    from gatewise.replays.calibrators import Raw, doubts, require_no_leak, require_same_signal
     from gatewise.reports.tables import frontier_table, readings_table
 
+    require_apart(output, [*traces, *([map_path] if map_path else [])])
     targets = [_target(text, exact.TARGETS) for text in at]
     chosen = _read(traces, signal, cost).choose([model] if model else [], dataset)
-    chosen.require_one_model()
+    one_model = chosen.require_one_model()
     fitted = _map(chosen, map_path)
     part = _part(chosen, split)
-    if fitted and not allow_leak:
-        require_no_leak(fitted, part)
+    if fitted:
+        (require_same_signal if allow_leak else require_no_leak)(fitted, part)
+    warn(doubts(fitted, one_model))
     scores = {"raw": Raw(), **({"calibrated": fitted} if fitted else {})}
     surfaces = {name: exact.frontier(part, score=score, lo=lo) for name, score in scores.items()}
     if output:
@@ -341,12 +361,15 @@ def _part(traces: "Traces", split: str) -> "Traces":
 def _map(traces: "Traces", path: Path | None) -> "Isotonic | IsotonicByDepth | None":
     from gatewise.files import read_map
     from gatewise.replays.calibrators import calibrate as fit
+    from gatewise.replays.calibrators import fittable
 
     if path:
         return read_map(path)
-    if len(traces.split("calibration")):
+    part = traces.split("calibration")
+    if fittable(part):
         return fit(traces)
-    warn(["no calibration split and no --map: only the raw score is replayed."])
+    lacking = "no record with a confidence and a verdict at depth 0 in the" if len(part) else "no"
+    warn([f"{lacking} calibration split and no --map: only the raw score is replayed."])
     return None
 
 
@@ -357,7 +380,7 @@ def _about_map(
     hi: float,
 ) -> str:
     if fitted is None:
-        return "no map: there is neither a calibration split nor --map"
+        return "no map: there is neither a calibration split to fit on nor --map"
     on = fitted.fitted_on
     origin = f"{fitted.kind} map fitted on {on.n:,} records of split {on.split}" if on else f"{fitted.kind} map"
     if cuts is None:
@@ -375,7 +398,10 @@ def _target(text: str, known: tuple[str, ...]) -> tuple[str, float]:
     except ValueError:
         value = -1.0
     if name not in known or not equals or not 0 <= value < float("inf") or (name != "cost" and value > 1):
-        raise BadChoice(f"expected --at coverage=.8, risk=.1 or cost=1, found {text!r}{nearest(name, known)}.")
+        raise BadChoice(
+            f"expected --at coverage=.8, risk=.1 or cost=1, found {text!r}{nearest(name, known)}. Name "
+            "a target and a number; coverage and risk lie in [0, 1]."
+        )
     return name, value
 
 
@@ -390,7 +416,7 @@ def _policy(name: str) -> "Policy":
     if ":" not in name:
         raise BadChoice(
             f"expected a policy named {', '.join(BASELINES)}, rag@K or module:name, found {name!r}"
-            f"{nearest(name, list(BASELINES))}."
+            f"{nearest(name, list(BASELINES))}. Choose one with --policy."
         )
     policy: Policy = own(name, "policy", "View -> actions")
     return policy

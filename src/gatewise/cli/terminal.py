@@ -7,7 +7,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +25,20 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object 
 
 def say(message: str) -> None:
     """Say something beside the results, on standard error."""
-    print(message, file=sys.stderr)
+    print("\n".join(map(_obeyed_by_none, message.split("\n"))), file=sys.stderr)
+
+
+def tell(line: str) -> None:
+    """Print one line of results."""
+    print(_obeyed_by_none(line))
+
+
+def _obeyed_by_none(line: str) -> str:
+    if line.isprintable():
+        return line
+    from gatewise.reports.tables import printable
+
+    return printable(line)
 
 
 def warn(warnings: Iterable[str]) -> None:
@@ -104,8 +117,9 @@ def own(name: str, what: str, shape: str) -> Any:
     module, _, attribute = name.partition(":")
     sys.path.insert(0, os.getcwd())
     try:
-        found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:
+        with redirect_stdout(sys.stderr):  # whatever it prints is no result
+            found = getattr(importlib.import_module(module), attribute)
+    except (Exception, SystemExit) as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         raise BadChoice(
             f"expected a {what} at {name!r}, found {type(error).__name__}: {error} "

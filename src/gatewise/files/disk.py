@@ -2,13 +2,13 @@
 
 import hashlib
 import os
+import stat
 import tempfile
 import zipfile
-import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gatewise.errors import BrokenFile
+from gatewise.errors import BadChoice, BrokenFile
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -19,19 +19,32 @@ def replace_file(path: Path, content: bytes) -> None:
 def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
     """Write a file piece by piece, and put it in its place only when all of it is there."""
     try:
-        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        if path.exists() and not path.is_file() and not path.is_dir():  # a pipe or a device takes what it is given
+            with path.open("wb") as out:
+                out.writelines(pieces)
+            return
+        target = Path(os.path.realpath(path))  # a link stays, and what it leads to is replaced
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask()
+        handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(handle, "wb") as out:
                 for piece in pieces:
                     out.write(piece)
-            os.chmod(draft, 0o666 & ~_umask())
-            os.replace(draft, path)
+            os.chmod(draft, mode)
+            os.replace(draft, target)
         except BaseException:
             os.unlink(draft)
             raise
     except OSError as error:
         reason = error.strerror or str(error)
         raise BrokenFile(f"expected to write {path}, found: {reason}. Choose another place.") from None
+
+
+def require_apart(output: Path | None, inputs: Iterable[Path]) -> None:
+    """Raise where an output is one of the files that are read, by whatever name."""
+    for path in inputs:
+        if output and os.path.exists(output) and os.path.exists(path) and os.path.samefile(output, path):
+            raise BadChoice(f"expected an output apart from what is read, found {path} as both. Choose another -o.")
 
 
 def _umask() -> int:
@@ -51,14 +64,20 @@ def digest_of(path: Path) -> str:
 
 def unpack(archive: Path, member: str, path: Path) -> None:
     """Write the one file of a ZIP archive that has this name, in whatever folder it stands, to a path."""
+    write_pieces(path, _unpacked(archive, member))
+
+
+def _unpacked(archive: Path, member: str) -> Iterator[bytes]:
     try:
         with zipfile.ZipFile(archive) as opened:
             names = [name for name in opened.namelist() if name.rpartition("/")[2] == member]
             if len(names) != 1:
                 raise BrokenFile(f"expected one {member} in the archive, found {len(names)}. Choose another source.")
             with opened.open(names[0]) as stream:
-                write_pieces(path, iter(lambda: stream.read(1 << 20), b""))
-    except (zipfile.BadZipFile, zlib.error, OSError) as error:
+                yield from iter(lambda: stream.read(1 << 20), b"")
+    except BrokenFile:
+        raise
+    except Exception as error:  # noqa: BLE001 -- every method of compression has errors of its own
         raise BrokenFile(
             f"expected a ZIP archive that holds {member}, found: {error}. Choose another source."
         ) from None

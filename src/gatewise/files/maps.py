@@ -30,12 +30,12 @@ def read_map(path: str | os.PathLike[str]) -> Isotonic | IsotonicByDepth:
     kinds: dict[str, type[Isotonic] | type[IsotonicByDepth]] = {one.kind: one for one in (Isotonic, IsotonicByDepth)}
     try:
         record = msgspec.json.decode(Path(path).read_bytes(), type=dict[str, Any])
-        if record.pop("schema", None) != MAP_SCHEMA or record.get("kind") not in kinds:
+        if record.pop("schema", None) != MAP_SCHEMA or str(kind := record.pop("kind", None)) not in kinds:
             raise BrokenFile(
                 f"expected a map of schema {MAP_SCHEMA} and kind {' or '.join(kinds)} in {path}, found another "
                 "file. Write one with gatewise calibrate."
             )
-        return msgspec.convert(record, kinds[record.pop("kind")])
+        return msgspec.convert(record, kinds[str(kind)])
     except OSError as error:
         raise BrokenFile(f"expected a map in {path}, found: {error.strerror}. Check the path.") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -3,7 +3,8 @@
 import io
 import json
 import os
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,19 @@ import pyarrow.parquet
 from gatewise.errors import SHOWN, BadChoice, BrokenFile, BrokenTraces, Violation, shown
 from gatewise.files.disk import replace_file
 from gatewise.replays.arrays import Coded, objects
-from gatewise.replays.rules import SIGNALS, Column, as_column, doubles, is_null, plain
+from gatewise.replays.rules import (
+    DESCRIPTIONS,
+    NO_SIGNAL,
+    REQUIRED,
+    SIGNALS,
+    Column,
+    alike,
+    as_column,
+    doubles,
+    is_null,
+    plain,
+    require,
+)
 from gatewise.replays.traces import Traces
 
 NUMBERS = (
@@ -30,6 +43,7 @@ NUMBERS = (
     "latency_s",
     *SIGNALS,
 )
+TEXTS = ("trace_id", *DESCRIPTIONS, "answer")
 KINDS = ".parquet, .csv or .jsonl (the last two also as .gz)"
 
 
@@ -56,12 +70,15 @@ def read_traces(
         rows = len(next(iter(columns.values()))) if columns else 0
         if not rows:
             raise BrokenFile(f"expected one row a state in {path}, found no row. Record traces first.")
+        require(columns, *REQUIRED, file=str(path))
+        require(columns, signal, file=str(path), remedy=NO_SIGNAL)
         parts.append(columns)
         sources.append((str(path), rows))
     progress("arranging states", len(paths), len(paths))
     sizes = [rows for _, rows in sources]
     names = list(dict.fromkeys(name for part in parts for name in part))
-    joined = {name: _joined([part.get(name) for part in parts], sizes) for name in names}
+    ruled = {*NUMBERS, *REQUIRED, *DESCRIPTIONS, signal, cost}  # their rules name every value of another kind
+    joined = {name: _joined([part.get(name) for part in parts], sizes, name in ruled) for name in names}
     return Traces.from_columns(joined, signal=signal, cost=cost, sources=sources)
 
 
@@ -82,22 +99,45 @@ def _columns(path: Path, numbers: Sequence[str]) -> dict[str, Column]:
             table = _csv_table(path)
         else:
             return _json_columns(path)
+        names = table.column_names
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         kinds = {"parquet": "a whole Parquet file", "csv": "UTF-8 text with one comma-separated row a state"}
         raise BrokenFile(
             f"expected {kinds.get(kind, 'one JSON object a line')} in {path}, found that it cannot be read "
             f"({first_line(error)}). Write it again."
         ) from None
-    again = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+    again = sorted({name for name in names if names.count(name) > 1})
     if again:
-        raise BrokenFile(f"expected every column of {path} once, found {', '.join(map(ascii, again))} again.")
-    read = _csv_column if kind == "csv" else lambda _name, column, _numbers: _column(column)
-    return {name: read(name, table[name], numbers) for name in table.column_names}
+        twice = ", ".join(map(ascii, again))
+        raise BrokenFile(f"expected every column of {path} once, found {twice} again. Rename or drop one.")
+    if not all(name.strip() for name in names):
+        place = [bool(name.strip()) for name in names].index(False) + 1
+        raise BrokenFile(
+            f"expected a name for every column of {path}, found none for column {place}. Name it, or write the table "
+            "without an index."
+        )
+    if kind == "csv":
+        return {name: _csv_column(name, table[name], numbers) for name in names}
+    return {name: _parquet_column(name, table[name], path) for name in names}
 
 
 def first_line(error: Exception) -> str:
     """Return what an error says first, with nothing that a terminal would obey."""
     return ascii(str(error).partition("\n")[0])[1:-1][:200]
+
+
+def _parquet_column(name: str, column: pa.ChunkedArray, path: Path) -> Column:
+    """Return a column of any kind; what Python cannot hold, such as nanoseconds, is kept as text."""
+    problem = ""
+    for cast in (None, pa.string(), pa.int64()):
+        try:
+            return _column(column) if cast is None else _coded(column.cast(cast))
+        except Exception as error:  # noqa: BLE001 -- every kind of column has errors of its own
+            problem = problem or first_line(error)
+    raise BrokenFile(
+        f"expected values that can be read in column {name!r} of {path}, found {column.type} ({problem}). Convert or "
+        "drop the column."
+    )
 
 
 def _column(column: pa.ChunkedArray) -> Column:
@@ -131,9 +171,10 @@ def _coded(column: pa.ChunkedArray) -> Coded:
 
 def _csv_table(path: Path) -> pa.Table:
     """Return a CSV file with every column as text; an empty field is null."""
-    skip = pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: "skip")
-    with pa.csv.open_csv(path, parse_options=skip) as reader:
-        names = reader.schema.names
+    try:
+        return _read_csv(path, None)
+    except pa.ArrowInvalid:
+        _content(path).decode()  # what is no UTF-8 is said so: Arrow could not show its rows
     crooked: list[Violation] = []
 
     def keep(row: pa.csv.InvalidRow) -> str:
@@ -142,17 +183,24 @@ def _csv_table(path: Path) -> pa.Table:
         crooked.append(Violation((row.number or 0) - 1, "(all)", shown(row.text), wrong, remedy, str(path)))
         return "skip"
 
-    table = pa.csv.read_csv(
+    table = _read_csv(path, keep)
+    if crooked:
+        raise BrokenTraces(crooked[:SHOWN], len(crooked))
+    return table
+
+
+def _read_csv(path: Path, crooked: Callable[[pa.csv.InvalidRow], str] | None) -> pa.Table:
+    parse = pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=crooked and (lambda row: "skip"))
+    with pa.csv.open_csv(path, parse_options=parse) as reader:
+        names = reader.schema.names
+    return pa.csv.read_csv(
         path,
         read_options=pa.csv.ReadOptions(use_threads=False),  # so that rows are numbered
-        parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=keep),
+        parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=crooked),
         convert_options=pa.csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
         ),
     )
-    if crooked:
-        raise BrokenTraces(crooked[:SHOWN], len(crooked))
-    return table
 
 
 _WHOLE = r"^-?(0|[1-9][0-9]*)$"
@@ -170,7 +218,7 @@ def _csv_column(name: str, column: pa.ChunkedArray, numbers: Sequence[str]) -> C
     if name in numbers:
         return _csv_numbers(column)
     texts = column.drop_null()
-    if not len(texts) or name in ("trace_id", "model", "dataset", "split", "plan", "question", "answer"):
+    if not len(texts) or name in TEXTS:
         return _coded(column)
     for pattern, kind in ((_WHOLE, pa.int64()), (_DECIMAL, pa.float64()), (r"^(true|false)$", pa.bool_())):
         if pc.all(pc.match_substring_regex(texts, pattern)).as_py():
@@ -200,37 +248,53 @@ def _number(text: str) -> float | str:
 
 def _json_columns(path: Path) -> dict[str, Column]:
     """Return the columns of a JSON Lines file; what the fast reader refuses is read line by line, to say why."""
+    content = _content(path)
+    unsure = any(word in content for word in (b"NaN", b"Inf")) and _NO_NUMBER.search(content)
     try:
-        table = _json_table(path)
+        table = _json_table(content)
+        if not unsure and table.num_rows == sum(not line.isspace() for line in io.BytesIO(content)):
+            return {name: _column(table[name]) for name in table.column_names}
     except (pa.ArrowException, UnicodeDecodeError):
-        return _json_lines(path)
-    return {name: _column(table[name]) for name in table.column_names}
+        pass
+    return _json_lines(content, path)
 
 
-def _json_table(path: Path) -> pa.Table:
+_NO_NUMBER = re.compile(rb"[:,\[]\s*[-+]?(NaN|Inf)")  # which Arrow reads, and strict JSON does not know
+
+
+def _json_table(content: bytes) -> pa.Table:
     read = pa.json.ReadOptions(block_size=1 << 26)
-    table = pa.json.read_json(path, read_options=read)
+    table = pa.json.read_json(pa.BufferReader(content), read_options=read)
     dates = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
     if dates:  # a text that looks like a date is still a text
         parse = pa.json.ParseOptions(explicit_schema=pa.schema([(name, pa.string()) for name in dates]))
-        table = pa.json.read_json(path, read_options=read, parse_options=parse)
+        table = pa.json.read_json(pa.BufferReader(content), read_options=read, parse_options=parse)
+    if any("timestamp" in str(field.type) for field in table.schema):
+        raise pa.ArrowInvalid("expected texts, found what Arrow takes for dates in lists or objects")
     return table
 
 
-def _json_lines(path: Path) -> dict[str, Column]:
+def _content(path: Path) -> bytes:
     with pa.input_stream(path, compression="detect") as stream:
-        text = stream.read().decode("utf-8-sig", "surrogateescape")
+        content: bytes = stream.read()
+    return content
+
+
+def _json_lines(content: bytes, path: Path) -> dict[str, Column]:
     rows: list[dict[str, Any]] = []
     broken: list[Violation] = []
     remedy = "Write one strict JSON object a line, null for what is missing."
-    for line in text.split("\n"):
+    for line in content.decode("utf-8-sig", "surrogateescape").split("\n"):
         if not line.strip():
             continue
         problem = ""
         try:
-            row = json.loads(line, parse_constant=_no_constant)
+            line.encode()
+            row = json.loads(line, parse_constant=_no_constant, object_pairs_hook=_once)
             if not isinstance(row, dict):
                 problem = f"expected one JSON object a line, found {type(row).__name__}"
+        except UnicodeEncodeError:
+            problem = "expected UTF-8 text, found other bytes"
         except (ValueError, RecursionError) as error:
             problem = f"expected one JSON object a line, found {error}"
         if problem:
@@ -248,8 +312,19 @@ def _no_constant(name: str) -> float:
     raise ValueError(f"{name}, which strict JSON does not know")
 
 
-def _joined(parts: Sequence[Column | None], sizes: Sequence[int]) -> Column:
-    """Return one column from the files' columns, null where a file has none."""
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} twice")
+    return row
+
+
+def _joined(parts: Sequence[Column | None], sizes: Sequence[int], ruled: bool) -> Column:
+    """Return one column from the files' columns, null where a file has none.
+
+    Where one file holds texts and another numbers, the numbers become texts, unless the column has rules.
+    """
     held = [part for part in parts if part is not None and not is_null(part).all()]
     if len(parts) == 1 and held:
         return held[0]
@@ -278,7 +353,7 @@ def _joined(parts: Sequence[Column | None], sizes: Sequence[int]) -> Column:
     rows: list[object] = []
     for part, size in zip(parts, sizes, strict=True):
         rows += [None] * size if part is None else plain(part).tolist()
-    return as_column(rows)
+    return as_column(rows if ruled else alike(rows))
 
 
 # Traces out
@@ -288,21 +363,56 @@ def write_traces(traces: Traces, path: str | os.PathLike[str]) -> None:
     """Write every recorded column, states in the order of (model, trace, depth): same traces, same bytes."""
     target = Path(path)
     kind = target.suffix.lower()
-    table = pa.table({name: _arrow(column) for name, column in traces.table.items()})
-    sink = io.BytesIO()
-    if kind == ".parquet":
-        pa.parquet.write_table(table, sink, compression="zstd")
-    elif kind == ".csv":
-        pa.csv.write_csv(table, sink)
-    elif kind == ".jsonl":
-        for row in table.to_pylist():
-            sink.write((json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode())
-    else:
+    if kind not in _WRITERS:
         raise BrokenFile(f"expected an output named .parquet, .csv or .jsonl, found {target}. Rename it.")
-    replace_file(target, sink.getvalue())
+    replace_file(target, _written(traces.table, kind))
+
+
+def _written(table: Mapping[str, Column], kind: str) -> bytes:
+    try:
+        return _WRITERS[kind](table)
+    except _UNHELD as error:
+        if len(table) > 1:
+            for name, column in table.items():  # alone, the one that cannot be held is named
+                _written({name: column}, kind)
+        remedy = "Make its values alike, or drop it." if kind == ".parquet" else "Write .parquet, or drop it."
+        raise BrokenFile(
+            f"expected columns that a {kind} file can hold, found that {next(iter(table))!r} is none "
+            f"({first_line(error)}). {remedy}"
+        ) from None
+
+
+_UNHELD = (pa.ArrowException, TypeError, ValueError, OverflowError, RecursionError)
+
+
+def _as_parquet(table: Mapping[str, Column]) -> bytes:
+    sink = io.BytesIO()
+    pa.parquet.write_table(_arrow_table(table), sink, compression="zstd")
+    return sink.getvalue()
+
+
+def _as_csv(table: Mapping[str, Column]) -> bytes:
+    sink = io.BytesIO()
+    pa.csv.write_csv(_arrow_table(table), sink)
+    return sink.getvalue()
+
+
+def _as_json(table: Mapping[str, Column]) -> bytes:
+    rows = zip(*(plain(column).tolist() for column in table.values()), strict=True)
+    dumped = (json.dumps(dict(zip(table, row, strict=True)), ensure_ascii=False, allow_nan=False) for row in rows)
+    return "".join(f"{line}\n" for line in dumped).encode()
+
+
+_WRITERS = {".parquet": _as_parquet, ".csv": _as_csv, ".jsonl": _as_json}
+
+
+def _arrow_table(table: Mapping[str, Column]) -> pa.Table:
+    return pa.table({name: _arrow(column) for name, column in table.items()})
 
 
 def _arrow(column: Column) -> pa.Array:
+    if is_null(column).all():
+        return pa.nulls(len(column), pa.float64())  # of one kind, whatever it was read from
     if isinstance(column, Coded):
         codes = pa.array(column.codes, mask=column.codes < 0)
         return pa.DictionaryArray.from_arrays(codes, pa.array(column.values, pa.string())).cast(pa.string())

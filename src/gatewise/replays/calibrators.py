@@ -127,7 +127,10 @@ def fit_isotonic(confidence: Floats, correct: Labels | Ints) -> Isotonic:
     """
     usable = ~np.isnan(confidence) & (correct != UNKNOWN)
     if not usable.any():
-        raise BadChoice("expected records with a confidence and a verdict to fit on, found none.")
+        raise BadChoice(
+            "expected records with a confidence and a verdict to fit on, found none. Fit on other traces, or mark "
+            "more of them for it in the split column."
+        )
     found, codes = levels(confidence[usable])
     counts = np.bincount(codes, minlength=len(found) + 1)[1:]
     rights = np.bincount(codes[correct[usable] == 1], minlength=len(found) + 1)[1:]
@@ -187,7 +190,7 @@ def calibrate(traces: Traces, *, split: str = "calibration", by_depth: bool = Fa
         signal=traces.signal,
         models=tuple(named(seen.models)),
         datasets=tuple(named(seen.datasets)),
-        data=part.digest(),
+        data=part.unpriced().digest(),  # a fit looks at no price
         versions={name: version(name) for name in ("gatewise", "numpy")},
         traces=tuple(sorted(_trace_hashes(seen))),
         questions=tuple(sorted(_question_hashes(seen) - {""})),
@@ -195,16 +198,45 @@ def calibrate(traces: Traces, *, split: str = "calibration", by_depth: bool = Fa
     return replace(fitted, fitted_on=provenance)
 
 
-def require_no_leak(score: Score, traces: Traces) -> None:
-    """Raise if any of these traces took part in the fit of this score (by trace, or by question text)."""
-    provenance = getattr(score, "fitted_on", None)
-    if not isinstance(provenance, Provenance):
-        return
-    if provenance.signal != traces.signal:
+def fittable(traces: Traces) -> bool:
+    """Tell whether a map can be fitted on these traces: one depth-0 record with confidence and verdict will do."""
+    return len(traces) > 0 and bool((~np.isnan(traces.confidence[:, 0]) & (traces.correct[:, 0] != UNKNOWN)).any())
+
+
+def doubts(score: Score | None, model: str | None) -> tuple[str, ...]:
+    """Return what deserves a look where a map is applied to the traces of a model."""
+    if score is None:
+        return ()
+    provenance = _provenance(score)
+    if provenance is None:
+        return ("the map does not say what it was fitted on: leaks cannot be recognised.",)
+    if not provenance.models or model in provenance.models:
+        return ()
+    these = f"are of {model}" if model else "name no model"
+    return (f"the map was fitted on {', '.join(provenance.models)}; these traces {these}.",)
+
+
+def require_same_signal(score: Score, traces: Traces) -> None:
+    """Raise if this score was fitted on another signal than the one that these traces are gated on."""
+    provenance = _provenance(score)
+    if provenance and provenance.signal != traces.signal:
         raise BadChoice(
             f"expected traces gated on {provenance.signal!r}, the signal this map was fitted on, found "
             f"{traces.signal!r}. Choose it with --signal, or fit a map on this signal."
         )
+
+
+def _provenance(score: Score) -> Provenance | None:
+    found = getattr(score, "fitted_on", None)
+    return found if isinstance(found, Provenance) else None
+
+
+def require_no_leak(score: Score, traces: Traces) -> None:
+    """Raise if any of these traces took part in the fit of this score (by trace, or by question text)."""
+    provenance = _provenance(score)
+    if provenance is None:
+        return
+    require_same_signal(score, traces)
     for what, ours, theirs in (
         ("trace", _trace_hashes(traces), provenance.traces),
         ("question text", _question_hashes(traces) - {""}, provenance.questions),

@@ -363,7 +363,9 @@ def read(surface: Frontier, target: str, value: float) -> list[Reading | None]:
         elif target == "cost":
             meets = cost <= value
         else:
-            raise BadChoice(f"expected one of {', '.join(TARGETS)} to read a frontier at, found {target!r}.")
+            raise BadChoice(
+                f"expected one of {', '.join(TARGETS)} to read a frontier at, found {target!r}. Choose one."
+            )
     readings: list[Reading | None] = []
     for budget, row in enumerate(meets):
         places = np.flatnonzero(row)

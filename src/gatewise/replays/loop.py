@@ -59,8 +59,8 @@ def replay(traces: Traces, policy: Policy, *, score: Score | None = None, budget
     ([0], [1], [1])
     """
     if budget < 0:
-        raise BadChoice(f"expected a budget of 0 or more retrievals, found {budget}.")
-    score = score or Raw()
+        raise BadChoice(f"expected a budget of 0 or more retrievals, found {budget}. Choose another.")
+    score, budget = score or Raw(), min(budget, UNLIMITED)
     n = len(traces)
     action = np.full(n, Action.ESCALATE, np.int8)
     stopped_at = np.zeros(n, np.int64)
@@ -96,7 +96,7 @@ def _checked(policy: Policy, view: View) -> npt.NDArray[np.int8]:
         answer = np.asarray(policy(view))
     except GatewiseError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         raise BadPolicy(
             f"expected actions from policy {name} at depth {view.depth}, found {type(error).__name__}: {error} "

@@ -1,5 +1,6 @@
 """The rules of the trace table: columns → clean arrays, or every violation at once."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,9 @@ REQUIRED = ("trace_id", "depth", "confidence", "correct")
 DESCRIPTIONS = ("model", "dataset", "split", "plan", "question")  # constant within a trace
 SIGNALS = ("confidence", "token_probability", "p_true")
 SPLITS = ("calibration", "validation", "test")
+NO_SIGNAL = "Choose one of them with --signal, or add it."
+NO_PRICE = "Choose one of them with --cost, or add it."
+DEAREST = 1e200  # the largest price: sums of such prices are still doubles
 
 Column = npt.NDArray[Any] | Coded  # an array that is no Coded is a masked array, masked where null
 
@@ -103,6 +107,40 @@ def plain(column: Column) -> Texts:
     return np.asarray(values)
 
 
+def alike(rows: Sequence[object]) -> list[object]:
+    """Return values with numbers spelled out where texts stand beside them: 3 and "3" are one.
+
+    >>> alike([3, None, 3.0, True, "3"])
+    ['3', None, '3', 'true', '3']
+    """
+    if not any(isinstance(value, str) for value in rows):
+        return list(rows)
+    return [_spelled(value) if isinstance(value, int | float) else value for value in rows]
+
+
+def _spelled(value: float) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value).removesuffix(".0")
+
+
+def categories(name: str, column: Column) -> Texts:
+    """Return a column as texts and finite numbers, which can be told apart, sorted and written as JSON."""
+    values = plain(column)
+    if isinstance(column, Coded) or column.dtype.kind in "biu":
+        return values
+    rows: list[object] = []
+    for value in values.tolist():
+        if isinstance(value, list | dict):
+            raise BadChoice(
+                f"expected a column of single values to group by, found {shown(value)} in {name!r}. Choose another "
+                "with --by."
+            )
+        kept = value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+        rows.append(value if kept else str(value))
+    return objects(alike(rows))
+
+
 def cell(column: Column) -> Callable[[int], object]:
     """Return a function from row to what stands there."""
     if isinstance(column, Coded):
@@ -122,7 +160,7 @@ def numbers(name: str, column: Column, found: Violations, wanted: str, remedy: s
         usable &= is_number
         values = np.full(len(column), np.nan)
         if usable.any():
-            values[usable] = [float(value) for value in np.asarray(column)[usable]]
+            values[usable] = [_double(value) for value in np.asarray(column)[usable]]
     else:
         values = np.ma.getdata(column).astype(np.float64)
     infinite = usable & ~np.isfinite(values)
@@ -130,6 +168,13 @@ def numbers(name: str, column: Column, found: Violations, wanted: str, remedy: s
     found.add(np.flatnonzero(infinite), name, cell(column), problem, remedy)
     usable &= ~infinite
     return np.where(usable, values, np.nan), usable
+
+
+def _double(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return math.inf
 
 
 def whole_numbers(name: str, column: Column, found: Violations, remedy: str) -> tuple[Ints, Bools]:
@@ -203,14 +248,15 @@ def texts(name: str, column: Column, found: Violations) -> Coded:
     return Coded.of(str(value) if ok and value is not None else None for value, ok in zip(rows, good, strict=True))
 
 
-def require(columns: Mapping[str, Column], *names: str) -> None:
-    """Raise unless every named column is there."""
+def require(columns: Mapping[str, Column], *names: str, file: str = "", remedy: str = "") -> None:
+    """Raise unless every named column is there; `file` says where they were looked for."""
+    remedy = remedy or f"Required are {', '.join(REQUIRED)}; rename or add it."
     for name in names:
         if name not in columns:
             known = list(columns)
             raise BadChoice(
-                f"expected a column named {name!r}, found {', '.join(map(ascii, known)) or 'no column'}"
-                f"{nearest(name, known)}. Required are {', '.join(REQUIRED)}; rename or add it."
+                f"expected a column named {name!r}{f' in {file}' if file else ''}, found "
+                f"{', '.join(map(ascii, known)) or 'no column'}{nearest(name, known)}. {remedy}"
             )
 
 

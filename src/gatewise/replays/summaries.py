@@ -19,8 +19,10 @@ from gatewise.replays.calibrators import (
     Raw,
     Score,
     as_json,
+    doubts,
     equivalent_raw,
     require_no_leak,
+    require_same_signal,
 )
 from gatewise.replays.comparisons import Comparison, compare
 from gatewise.replays.loop import UNLIMITED, Episodes, replay
@@ -146,14 +148,14 @@ def summarize(
     `calibrated` is the map of the calibrated gate; without one its parts are None. `policies` are replayed
     beside the paper's systems on both scores, `by` names a column to break everything down by.
     """
-    model = traces.require_one_model()
+    model, budget = traces.require_one_model(), min(budget, UNLIMITED)
     if not len(traces):
-        raise BadChoice("expected traces to replay, found none.")
-    if calibrated and not allow_leak:
-        require_no_leak(calibrated, traces)
+        raise BadChoice("expected traces to replay, found none. Choose another split.")
+    if calibrated:
+        (require_same_signal if allow_leak else require_no_leak)(calibrated, traces)
     datasets = named(traces.datasets)
     if POOLED in datasets:
-        raise BadChoice(f"expected data sets not called {POOLED!r}, the name of all together; rename that one.")
+        raise BadChoice(f"expected data sets not called {POOLED!r}, the name of all together, found one. Rename it.")
     scores: dict[str, Score | None] = {"raw": Raw(), "calibrated": calibrated}
 
     asked = np.array([has_words(question) for question in traces.questions], np.bool_)
@@ -220,7 +222,7 @@ def summarize(
         thresholds={name: swept(score, taus) for name, score in scores.items()},
         budgets={name: swept(score, limits) for name, score in scores.items()},
         comparison=compare(raw, mapped) if raw and mapped else None,
-        warnings=(*traces.warnings, *_other_model(calibrated, model)),
+        warnings=(*traces.warnings, *doubts(calibrated, model)),
     )
 
 
@@ -243,18 +245,9 @@ def _diagnose(traces: Traces, score: Score) -> Diagnosis:
 
 def _groups(values: Texts) -> list[tuple[Value, Bools]]:
     distinct = sorted({value for value in values.tolist() if value is not None}, key=lambda v: (str(type(v)), v))
-    found: list[tuple[Value, Bools]] = [
-        (value if isinstance(value, str | int | float) else str(value), values == value) for value in distinct
-    ]
+    found: list[tuple[Value, Bools]] = [(value, values == value) for value in distinct]
     missing = np.array([value is None for value in values], np.bool_)
     return [*found, (None, missing)] if missing.any() else found
-
-
-def _other_model(calibrated: Isotonic | IsotonicByDepth | None, model: str | None) -> tuple[str, ...]:
-    fitted = calibrated.fitted_on if calibrated else None
-    if fitted is None or not fitted.models or model is None or model in fitted.models:
-        return ()
-    return (f"the map was fitted on {', '.join(fitted.models)}; these traces are of {model}.",)
 
 
 def _points(systems: Mapping[str, Point | None]) -> dict[str, Any]:

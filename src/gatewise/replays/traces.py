@@ -42,6 +42,11 @@ class Traces:
     table: Mapping[str, rules.Column]  # every column as recorded, in the order of (trace, depth)
     warnings: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for block in (*vars(self).values(), *self.signals.values()):
+            if isinstance(block, np.ndarray):
+                block.setflags(write=False)  # whoever is shown a block cannot change the record
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -80,18 +85,21 @@ class Traces:
         (file, rows) so that an error can say where a row stands.
         """
         table = {name: rules.as_column(values) for name, values in columns.items()}
-        rules.require(table, *rules.REQUIRED, signal)
+        rules.require(table, *rules.REQUIRED)
         size = len(table["trace_id"])
         if not size or any(len(column) != size for column in table.values()):
-            raise BadChoice("expected columns of one length with at least one row, one row a state.")
+            sizes = ", ".join(f"{len(column):,}" for column in table.values())
+            raise BadChoice(
+                f"expected columns of one length with at least one row, found {sizes} rows. Give one row a state."
+            )
         table = {
             name: column
             for name, column in table.items()
             if name in rules.REQUIRED or not rules.is_null(column).all()
         }
-        if (signal not in table) or (cost not in table and cost != "cost"):
-            name = cost if signal in table else signal
-            raise BadChoice(f"expected values in a column named {name!r}, found none{nearest(name, list(table))}.")
+        rules.require(table, signal, remedy=rules.NO_SIGNAL)
+        if cost != "cost":
+            rules.require(table, cost, remedy=rules.NO_PRICE)
         found = rules.Violations(sources)
         described = {
             name: rules.texts(name, table[name], found) if name in table else _nothing(size)
@@ -173,6 +181,10 @@ class Traces:
             table={name: column[rows] for name, column in self.table.items()},
         )
 
+    def unpriced(self) -> Self:
+        """Return the traces as they are without a price: each retrieval costs 1."""
+        return replace(self, cost=(self.present & (np.arange(self.depths) > 0)).astype(np.float64))
+
     def split(self, name: str) -> Self:
         """Return the traces of one split, which may be none."""
         return self.select(self.splits == name)
@@ -186,34 +198,37 @@ class Traces:
                 if name not in known:
                     raise BadChoice(
                         f"expected a {what} that occurs in the traces ({_listed(known)}), found {name!r}"
-                        f"{nearest(name, known)}."
+                        f"{nearest(name, known)}. Choose one with --{what}."
                     )
             if names:
-                chosen &= np.isin(values, list(names))
+                chosen &= np.array([value in names for value in values.tolist()], np.bool_)
         chosen_traces = self if chosen.all() else self.select(chosen)
         if not len(chosen_traces):
-            raise BadChoice("expected traces of these models and data sets, found none that are both.")
+            raise BadChoice("expected traces of these models and data sets, found none that are both. Choose others.")
         return chosen_traces
 
     def require_one_model(self) -> str | None:
         """Return the name of the one model, None where it has none, and raise where there are several."""
         models = named(self.models)
-        if len(models) > 1:
+        nameless = [] if models and None not in self.models else ["no model"]
+        if len(models) + len(nameless) > 1:
             raise BadChoice(
-                f"expected the traces of one model, found {len(models)}: {_listed(models)}. Choose one with --model."
+                f"expected the traces of one model, found {len(models) + len(nameless)}: "
+                f"{', '.join([_listed(models), *nameless])}. Choose one with --model"
+                f"{', or name the model of every row' if nameless else ''}."
             )
         return models[0] if models else None
 
     def column(self, name: str) -> Texts:
         """Return one value a trace of a column that is constant within traces, None where null."""
         if name not in self.table:
+            known = list(self.table)
             raise BadChoice(
-                f"expected a column of the traces ({_listed(list(self.table))}), found {name!r}"
-                f"{nearest(name, list(self.table))}."
+                f"expected a column of the traces ({', '.join(map(ascii, known))}), found {name!r}"
+                f"{nearest(name, known)}. Choose one with --by."
             )
-        flat = self.table[name]
         starts = np.cumsum(self.lengths) - self.lengths
-        values = rules.plain(flat)
+        values = rules.categories(name, self.table[name])
         of_trace: Texts = values[starts]
         varies = np.flatnonzero(values != np.repeat(of_trace, self.lengths))
         if len(varies):
@@ -282,6 +297,9 @@ def _prices(name: str, column: rules.Column | None, depth: Ints, found: rules.Vi
     with np.errstate(invalid="ignore"):
         negative = np.flatnonzero(usable & (values < 0))
     found.add(negative, name, rules.cell(column), "expected a price from 0, found a negative one", remedy)
+    dear = np.flatnonzero(usable & (values > rules.DEAREST))
+    problem = f"expected a price up to {rules.DEAREST:g}, found one whose sums no number could hold"
+    found.add(dear, name, rules.cell(column), problem, "Give prices in a larger unit.")
     marginal = name == "cost"
     if marginal:
         paid = np.flatnonzero(usable & (values > 0) & (depth == 0))

@@ -55,7 +55,7 @@ def text(table: Table) -> str:
     """
     cells = [[_shown(value, column) for value, column in zip(row, table.columns, strict=True)] for row in table.rows]
     widths = [
-        max(map(_width, (column.heading, *(row[place] for row in cells))))
+        max(map(_width, (printable(column.heading), *(row[place] for row in cells))))
         for place, column in enumerate(table.columns)
     ]
 
@@ -66,8 +66,8 @@ def text(table: Table) -> str:
         ]
         return ("  " + "  ".join(padded)).rstrip()
 
-    lines = [table.title, line([column.heading for column in table.columns]), *map(line, cells)]
-    return "\n".join([*lines, *([f"  {table.note}"] if table.note else [])])
+    lines = [printable(table.title), line([printable(column.heading) for column in table.columns]), *map(line, cells)]
+    return "\n".join([*lines, *([f"  {printable(table.note)}"] if table.note else [])])
 
 
 def _shown(value: Cell, column: Column) -> str:
