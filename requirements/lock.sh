@@ -4,4 +4,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 lock() { uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --upgrade --quiet "$@"; }
 lock pyproject.toml requirements/build.in --output-file requirements/core.txt
-lock pyproject.toml --extra fast --extra bm25 --extra embed requirements/build.in requirements/dev.in --output-file requirements/dev.txt
+lock pyproject.toml --extra fast --extra bm25 --extra embed --extra local --extra plots \
+  requirements/build.in requirements/dev.in --output-file requirements/dev.txt

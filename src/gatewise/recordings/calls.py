@@ -1,0 +1,65 @@
+"""Calls: one request and one reply as values, and the key by which a paid call is made once."""
+
+import hashlib
+import json
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+KINDS = ("answer", "p_true", "verdict", "embedding")  # what a call is for
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of an endpoint: exactly this body, for this reason, for the so-manieth time.
+
+    >>> one = Request("http://localhost/v1/chat/completions", {"model": "m"})
+    >>> one.key == Request(one.endpoint, {"model": "m"}, kind="verdict").key, one.key == one.again().key
+    (True, False)
+    """
+
+    endpoint: str
+    body: Mapping[str, Any]
+    attempt: int = 0  # an unreadable reply is asked for again as another attempt, which is another call
+    kind: str = "answer"
+
+    @property
+    def text(self) -> str:
+        """The body as it is sent: strict JSON of ASCII, keys sorted."""
+        return as_sent(self.body)
+
+    @property
+    def key(self) -> str:
+        """The SHA-256 of endpoint, exact body and attempt."""
+        return hashlib.sha256(f'["{self.attempt}",{json.dumps(self.endpoint)},{self.text}]'.encode()).hexdigest()
+
+    def again(self) -> "Request":
+        """Return the next attempt at the same request."""
+        return Request(self.endpoint, self.body, self.attempt + 1, self.kind)
+
+
+def as_sent(body: Mapping[str, Any]) -> str:
+    """Return a body as the text that is sent and hashed."""
+    return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back, verbatim, and when: only these two clock readings differ from run to run."""
+
+    raw: str
+    started: float  # seconds since 1970
+    latency: float  # seconds
+
+
+class Endpoint(Protocol):
+    """Whoever answers: an address, a model in this process. It raises `Unavailable` where there is no answer."""
+
+    @property
+    def name(self) -> str:
+        """What the ledger knows it by: an address without keys, or a model file with its digest."""
+        ...
+
+    def __call__(self, body: Mapping[str, Any]) -> Awaitable[Reply]:
+        """Return the reply to a body."""
+        ...
