@@ -1,10 +1,14 @@
 """Normalizing and tokenizing text, wherever the method fixes how."""
 
 import re
+import string
 from functools import lru_cache
 
 _RUN = re.compile(r"[a-z0-9]+")
 _TOKEN = re.compile(r"[A-Za-z0-9]+")
+
+_ARTICLE = re.compile(r"\b(?:a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 MARKERS = ("same", "both", "whose", "which", "who was", "before", "after")
 
@@ -16,6 +20,18 @@ def normalized(text: str) -> str:
     'who wrote ulysses'
     """
     return " ".join(_RUN.findall(text.lower()))
+
+
+def bare(answer: str) -> str:
+    """Return an answer as the scripts of SQuAD and HotpotQA compare it: without case, punctuation and articles.
+
+    Lower-cased; ASCII punctuation deleted, so that words it joins become one; the words a, an, the dropped; white
+    space as single spaces. Accents and other marks of punctuation count.
+
+    >>> bare(" The  U.S.-based “Who”, an act ")
+    'usbased “who” act'
+    """
+    return " ".join(_ARTICLE.sub(" ", answer.lower().translate(_NO_PUNCTUATION)).split())
 
 
 def tokens(text: str) -> list[str]:
