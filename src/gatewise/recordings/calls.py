@@ -31,7 +31,7 @@ class Request:
     @property
     def key(self) -> str:
         """The SHA-256 of endpoint, exact body and attempt."""
-        return hashlib.sha256(f'["{self.attempt}",{json.dumps(self.endpoint)},{self.text}]'.encode()).hexdigest()
+        return key_of(self.endpoint, self.text, self.attempt)
 
     def again(self) -> "Request":
         """Return the next attempt at the same request."""
@@ -41,6 +41,11 @@ class Request:
 def as_sent(body: Mapping[str, Any]) -> str:
     """Return a body as the text that is sent and hashed."""
     return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def key_of(endpoint: str, text: str, attempt: int) -> str:
+    """Return the key of a call whose body is this text."""
+    return hashlib.sha256(f'["{attempt}",{json.dumps(endpoint)},{text}]'.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
