@@ -50,11 +50,14 @@ def key_of(endpoint: str, text: str, attempt: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back, verbatim, and when: only these two clock readings differ from run to run."""
+    """What came back, verbatim, and when: only these two clock readings differ from run to run.
+
+    Both are None for what came in a file, as the replies of a batch do.
+    """
 
     raw: str
-    started: float  # seconds since 1970
-    latency: float  # seconds
+    started: float | None  # seconds since 1970
+    latency: float | None  # seconds
 
 
 class Endpoint(Protocol):

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatewise.errors import Unavailable
-from gatewise.recordings.client import Patience, Progress, download
+from gatewise.recordings.client import Patience
+from gatewise.recordings.downloads import Progress, download
 
 
 @dataclass(frozen=True)
