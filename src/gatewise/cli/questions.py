@@ -285,24 +285,13 @@ def show(
 
 def _source(file: Path | None, dataset: str, format_: str, skip: list[str]) -> "Source":
     """Return where questions come from: the file named, or the one that the data set's name stands for."""
-    from gatewise.files import QUESTIONS
-    from gatewise.questions.datasets import READERS
-    from gatewise.questions.sources import SOURCES
-    from gatewise.studies.fetching import dataset_path
-    from gatewise.studies.planning import Source
+    from gatewise.studies.planning import find_source
 
-    if file is None and dataset == "worldfacts":
-        file = QUESTIONS
-    elif file is None and dataset in SOURCES:
-        file = dataset_path(SOURCES[dataset], cache_folder())
-        if not file.is_file():
-            raise BadChoice(
-                f"expected the file of {dataset} at {file}, found none. Run gatewise fetch {dataset}, or name a copy "
-                "with --file."
-            )
-    elif file is None:
-        known = [*SOURCES, "worldfacts"]
-        raise BadChoice(f"expected --file with the questions of {dataset!r}, found none{nearest(dataset, known)}.")
-    reader = own(format_, "reader", "row -> Question") if ":" in format_ else None
-    named = format_ or (dataset if dataset in READERS else "own")
-    return Source(file, dataset, named, tuple(skip), reader)
+    return find_source(
+        dataset,
+        file,
+        cache_folder(),
+        format=format_,
+        skip=skip,
+        own=lambda name: own(name, "reader", "row -> Question"),
+    )

@@ -5,7 +5,7 @@ bin, pooled and by subgroup. Tables, JSON and figures are read off this value, s
 """
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -140,13 +140,15 @@ def summarize(
     budget: int = BUDGET,
     policies: Mapping[str, Policy] | None = None,
     by: str | None = None,
+    thresholds: Sequence[float] = THRESHOLDS,
     allow_leak: bool = False,
     progress: Progress = lambda what, done, total: None,
 ) -> Summary:
     """Replay every system and sweep over one model's traces, and return all that the paper reports of them.
 
     `calibrated` is the map of the calibrated gate; without one its parts are None. `policies` are replayed
-    beside the paper's systems on both scores, `by` names a column to break everything down by.
+    beside the paper's systems on both scores, `by` names a column to break everything down by, `thresholds` are
+    those of the sweep.
     """
     model, budget = traces.require_one_model(), min(budget, UNLIMITED)
     if not len(traces):
@@ -159,7 +161,7 @@ def summarize(
     scores: dict[str, Score | None] = {"raw": Raw(), "calibrated": calibrated}
 
     asked = np.array([has_words(question) for question in traces.questions], np.bool_)
-    each = 1 + len(policies or {}) + len(THRESHOLDS) + traces.depths
+    each = 1 + len(policies or {}) + len(thresholds) + traces.depths
     total = len(BASELINES) - (not asked.any()) + each * (2 if calibrated else 1)
     done = itertools.count()
 
@@ -206,7 +208,7 @@ def summarize(
             for at, one, most in gates
         ]
 
-    taus = [(tau, Threshold(lo=min(GATE.lo, tau), hi=tau), BUDGET) for tau in THRESHOLDS]
+    taus = [(tau, Threshold(lo=min(GATE.lo, tau), hi=tau), BUDGET) for tau in thresholds]
     limits = [(float(most), GATE, most) for most in range(traces.depths)]
     raw, mapped = systems["raw"], systems["calibrated"]
     return Summary(

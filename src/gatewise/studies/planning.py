@@ -6,23 +6,26 @@ to plan. Nothing but hashes and the split of each question is kept in between.
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from gatewise.errors import BadChoice, nearest, shown
-from gatewise.files import digest_of, read_rows
+from gatewise.files import QUESTIONS, digest_of, read_rows
 from gatewise.questions.datasets import READERS, Intake, Reader, take_in
 from gatewise.questions.plans import UNLABELLED, PlanCount, plan
 from gatewise.questions.similarity import SIMILARITIES, Floats, Similarity, cosine, passage_text
+from gatewise.questions.sources import SOURCES
 from gatewise.questions.splits import SHARES, at_random, in_order, leaks, named
 from gatewise.recordings.client import Patience, post, session
 from gatewise.recordings.embedders import Embedder, Endpoint, MiniLM, SentenceTransformer
+from gatewise.studies.fetching import dataset_path
 from gatewise.types import Passage, Plan, Question
 from gatewise.wording import normalized
 
@@ -61,6 +64,36 @@ class Source:
         return take_in(
             rows, reader, dataset=self.dataset, labelled=labelled, skip=self.skip, file=str(self.path), intake=intake
         )
+
+
+def find_source(
+    dataset: str,
+    file: Path | None,
+    cache: Path,
+    *,
+    format: str = "",  # noqa: A002 -- as the option is called
+    skip: Sequence[str] = (),
+    own: Callable[[str], Reader] | None = None,
+) -> Source:
+    """Return where questions come from: the file named, or the one that the data set's name stands for."""
+    if file is None and dataset == "worldfacts":
+        file = QUESTIONS
+    elif file is None and dataset in SOURCES:
+        file = dataset_path(SOURCES[dataset], cache)
+        if not file.is_file():
+            raise BadChoice(
+                f"expected the file of {dataset} at {file}, found none. Run gatewise fetch {dataset}, or name a copy "
+                "with --file (in a study file: file)."
+            )
+    elif file is None:
+        known = [*SOURCES, "worldfacts"]
+        raise BadChoice(
+            f"expected --file (in a study file: file) with the questions of {dataset!r}, found none"
+            f"{nearest(dataset, known)}."
+        )
+    reader = own(format) if ":" in format and own else None
+    known_as = format or (dataset if dataset in READERS else "own")
+    return Source(file, dataset, known_as, tuple(skip), reader)
 
 
 @dataclass(frozen=True)
@@ -230,10 +263,14 @@ def plans(
     splits: Sequence[str],
     run: asyncio.Runner,
     progress: Progress = lambda what, done, total: None,
+    *,
+    keep: Sequence[bool] | None = None,
 ) -> Iterator[Plan]:
-    """Yield the plan of every question of a source, in order."""
+    """Yield the plan of every question of a source that is kept, in order; without `keep`, of all."""
+    splits = splits if keep is None else list(compress(splits, keep))
+    questions = source.questions(labelled=recipe.labelled)
     done = 0
-    for batch in _batches(source.questions(labelled=recipe.labelled)):
+    for batch in _batches(questions if keep is None else compress(questions, keep)):
         for question, scores in zip(batch, ranking.scores(batch, run), strict=True):
             placed = replace(question, split=splits[done])
             yield plan(
@@ -246,6 +283,20 @@ def plans(
             )
             done += 1
             progress("planning", done, len(splits))
+
+
+def kept(splits: Sequence[str], wanted: Collection[str], limit: int | None = None) -> list[bool]:
+    """Return which questions are kept: those of the wanted splits, of each the first so many.
+
+    >>> kept(["calibration", "calibration", "test", "test"], ["test", "calibration"], 1)
+    [True, False, True, False]
+    """
+    seen: Counter[str] = Counter()
+    found = []
+    for split in splits:
+        seen[split] += 1
+        found.append(split in wanted and (limit is None or seen[split] <= limit))
+    return found
 
 
 def _batches(questions: Iterable[Question]) -> Iterator[list[Question]]:
