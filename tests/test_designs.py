@@ -1,10 +1,12 @@
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from gatewise.errors import BrokenFile
+from gatewise.recordings.endpoints import Prices, Settings
 from gatewise.replays.summaries import THRESHOLDS
-from gatewise.studies.designs import Data, Gates, Planning, Prices, read_design
+from gatewise.studies.designs import Data, Gates, Planning, read_design
 
 SMALL = """
 [study]
@@ -142,6 +144,12 @@ def test_a_judge_has_the_name_that_the_trace_table_keeps(judge, name):
         ('[judge]\nkind = "model"', "[judge]: expected one of url, local, transformer, found none"),
         ("[judge]\nthreshold = 0.5", "[judge] threshold: expected it with kind 'f1' alone, found kind 'exact'"),
         ('[judge]\nurl = "https://h/v1"', "[judge] url: expected it with kind 'model' alone"),
+        ('[[models]]\nname = "b"\nlocal = "m"\nprices = {input = -1, output = 1}', "prices: expected prices from 0"),
+        (
+            '[[models]]\nname = "b"\nlocal = "m"\nprompt = "papr"',
+            "or a prompt file named .toml (did you mean paper?)",
+        ),
+        ('[[models]]\nname = "b"\nlocal = "m"\nextra = {n = 2}', "extra: expected a body without n"),
         ("[gates]\nlo = 0.8", "lo: expected lo ≤ hi, found lo 0.8 and hi 0.7"),
         ("[gates]\nhi = 1.5", "hi: expected a number from 0 to 1, found 1.5"),
         ('[gates]\nmap = "platt"', "map: expected one of isotonic, isotonic-by-depth, none"),
@@ -152,6 +160,35 @@ def test_what_breaks_a_rule_is_named_with_its_section_and_key(more, said):
     found = problems(f"{SMALL}{more}\n")
     assert len(found) == 1
     assert said in found[0]
+
+
+def test_every_setting_of_an_endpoint_can_be_said_in_a_study_file():
+    ours = {"model": "org/a", "url": "https://h/v1", "key_env": "KEY", "temperature": 0.5, "max_tokens": 7, "seed": 1,
+            "extra": {"a": 1}, "logprobs": True, "top_logprobs": 2, "prices": Prices(1.0, 2.0), "concurrency": 3,
+            "requests_per_minute": 4.0, "tokens_per_minute": 5.0, "timeout": 6.0, "overall": 9.0, "proxy": "none",
+            "ca": "/base/ca.pem"}  # fmt: skip
+    text = """
+        model = "org/a"
+        url = "https://h/v1"
+        key_env = "KEY"
+        temperature = 0.5
+        max_tokens = 7
+        seed = 1
+        extra = {a = 1}
+        logprobs = true
+        top_logprobs = 2
+        prices = {input = 1, output = 2}
+        concurrency = 3
+        requests_per_minute = 4
+        tokens_per_minute = 5
+        timeout = 6
+        overall = 9
+        proxy = "none"
+        ca = "ca.pem"
+    """
+    model = read(SMALL.replace('local = "qwen-1.5b"', text)).models[0]
+    assert model.settings == Settings(**ours)
+    assert {one.name for one in fields(Settings)} - {"largest_reply"} == set(ours)
 
 
 def test_an_empty_file_says_all_that_it_lacks():

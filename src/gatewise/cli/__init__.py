@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from gatewise.cli import questions, replays
+from gatewise.cli import questions, replays, studies
 from gatewise.cli.terminal import say
 from gatewise.errors import Mistake
 
@@ -40,6 +40,7 @@ def root(
 for command in (replays.check, replays.calibrate, replays.replay, replays.frontier, replays.paper):
     app.command()(command)
 app.command()(questions.fetch)
+app.command()(studies.run)
 app.add_typer(questions.plan_app, name="plan")
 app.add_typer(questions.questions_app, name="questions")
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from gatewise.errors import BrokenFile
+from gatewise.errors import BrokenFile, nearest
 from gatewise.questions.plans import ORDERS, UNLABELLED
 from gatewise.questions.splits import SHARES, SPLITS
+from gatewise.recordings.endpoints import OURS, Prices, Settings
 from gatewise.recordings.judges import F1, MODEL
+from gatewise.recordings.prompts import PROMPTS
 from gatewise.replays.summaries import THRESHOLDS
 from gatewise.studies.sections import Check, Sections, looks_secret, require_fit
 
@@ -53,20 +55,27 @@ def _variable(value: str) -> str:
     return "" if fit and not random else "the name of an environment variable, such as OPENROUTER_API_KEY"
 
 
+def _prompt(value: str) -> str:
+    known = ", ".join(PROMPTS)
+    fit = value in PROMPTS or value.endswith(".toml")
+    return "" if fit else f"one of {known}, or a prompt file named .toml{nearest(value, list(PROMPTS))}"
+
+
+def _priced(value: Prices) -> str:
+    return "" if min(value.input, value.output) >= 0 else "prices from 0"
+
+
+def _body(value: Mapping[str, Any]) -> str:
+    touched = [name for name in OURS if name in value]
+    return f"a body without {' and '.join(touched)}, which gatewise writes itself" if touched else ""
+
+
 Name = Annotated[str, _fits(r"\w[\w.@+-]*", "a name of letters, digits and . _ - @ +")]
 Variable = Annotated[str, _variable]
 Address = Annotated[str, _address]
 Function = Annotated[str, _fits(r"[\w.]+:\w+", "module:name")]
 Count = Annotated[int, _from(1)]
 Share = Annotated[float, _from(0, 1)]
-
-
-@dataclass(frozen=True)
-class Prices:
-    """What a million tokens cost, in US dollars."""
-
-    input: Annotated[float, _from(0)]
-    output: Annotated[float, _from(0)]
 
 
 @dataclass(frozen=True)
@@ -115,13 +124,13 @@ class Asked:
     transformer: str = ""
     model: str = ""
     key_env: Variable = ""
-    prompt: str = "paper"
+    prompt: Annotated[str, _prompt] = "paper"
     attempts: Count = 3
     temperature: Annotated[float, _from(0)] = 0.0
     max_tokens: Count = 400
     seed: int | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    prices: Prices | None = None
+    extra: Annotated[Mapping[str, Any], _body] = field(default_factory=dict)
+    prices: Annotated[Prices, _priced] | None = None
     concurrency: Count = 8
     requests_per_minute: Annotated[float, _positive] | None = None
     tokens_per_minute: Annotated[float, _positive] | None = None
@@ -139,6 +148,12 @@ class Asked:
         """Which of url, local and transformer is named; empty where it is none of them, or not one alone."""
         named = [name for name in BACKENDS if getattr(self, name)]
         return named[0] if len(named) == 1 else ""
+
+    @property
+    def settings(self) -> Settings:
+        """How an endpoint at an address is asked."""
+        given = {one.name: getattr(self, one.name) for one in fields(Settings) if hasattr(self, one.name)}
+        return Settings(**{**given, "ca": str(self.ca or "")})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +198,7 @@ class Gates:
     signal: str = "confidence"
     cost: str = "cost"
     by: str = ""
+    allow_leak: bool = False
 
 
 @dataclass(frozen=True)
@@ -216,6 +232,10 @@ class Design:
         """The file that holds every paid call."""
         return self.study.ledger or self.out / "ledger.sqlite"
 
+    def prompt_path(self, asked: Asked) -> Path | None:
+        """Where the prompt file of a model or judge stands; None where its prompt ships with gatewise."""
+        return None if asked.prompt in PROMPTS else self.folder / asked.prompt
+
     @property
     def report_folder(self) -> Path:
         """Where the report goes."""
@@ -224,6 +244,10 @@ class Design:
     def plans_path(self, data: Data) -> Path:
         """Where the plans of a data set stand."""
         return self.out / "plans" / f"{data.dataset}.jsonl"
+
+    def recorded_path(self, model: Model) -> Path:
+        """Where the recorded states of a model stand before they are judged."""
+        return self.out / "recorded" / f"{model.name}.parquet"
 
     def traces_path(self, model: Model) -> Path:
         """Where the trace table of a model stands, all data sets together."""
@@ -289,6 +313,21 @@ def read_design(text: str, folder: Path, *, file: str = "study.toml") -> Design:
         report=report,
         folder=folder,
     )
+
+
+def read_study(path: Path) -> Design:
+    """Return the design in a study file; paths in it start where it stands."""
+    return read_design(read_text(path, "a study file"), path.parent, file=str(path))
+
+
+def read_text(path: Path, what: str) -> str:
+    """Return the text of a small file that people write."""
+    try:
+        return path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+    except OSError as error:
+        raise BrokenFile(f"expected {what} at {path}, found: {error.strerror}. Check the path.") from None
+    except UnicodeDecodeError as error:
+        raise BrokenFile(f"expected UTF-8 text in {path}, found: {error.reason}. Convert it.") from None
 
 
 def _check_plan(sections: Sections, plan: Planning) -> None:
