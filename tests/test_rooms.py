@@ -40,7 +40,7 @@ MAY_IMPORT = {
 
 # Foreign packages, by the room or module that may load them; and where the standard library reaches the world.
 FOREIGN = {
-    "numpy": {"questions", "recordings", "replays", "files", "studies"},
+    "numpy": {"questions", "recordings", "replays", "reports", "files", "studies"},
     "numba": {"replays"},
     "pyarrow": {"files"},
     "msgspec": {"files", "questions"},
