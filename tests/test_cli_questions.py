@@ -155,9 +155,9 @@ def test_a_dense_ranking_needs_an_endpoint_that_answers(gatewise, unused_tcp_por
 def unused_tcp_port_of_nobody(monkeypatch):
     import socket
 
-    import gatewise.recordings.client as client
+    import gatewise.recordings.retries as retries
 
-    monkeypatch.setattr(client.random, "uniform", lambda low, high: 0.001)
+    monkeypatch.setattr(retries.random, "uniform", lambda low, high: 0.001)
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))  # bound and not listening: nobody answers
         yield held.getsockname()[1]

@@ -7,8 +7,9 @@ import pytest
 
 from gatewise.errors import BadChoice, Mistake, Unavailable
 from gatewise.recordings import client
-from gatewise.recordings.client import Patience, place_of, post, session
+from gatewise.recordings.client import place_of, post, session
 from gatewise.recordings.downloads import download
+from gatewise.recordings.retries import Patience
 from server import Reply, Server, as_json, closed_port, hosted, redirect
 
 QUICK = Patience(attempts=3, first_wait=0.01, longest_wait=2.0, connect=2.0, silence=0.2)
@@ -223,17 +224,3 @@ def test_a_reason_that_a_terminal_would_obey_is_shown_tame(server):
 )
 def test_the_place_of_an_address_has_no_user_and_no_query(url, place):
     assert place_of(url) == place
-
-
-def test_waits_double_up_to_the_longest_and_never_vanish(server, monkeypatch):
-    waits = []
-
-    async def note(seconds):
-        waits.append(seconds)
-
-    monkeypatch.setattr(client.asyncio, "sleep", note)
-    patience = Patience(attempts=9, first_wait=1, longest_wait=20, silence=2)
-    refused(ask, server.on("/v", Reply(500)), patience=patience)
-    bounds = [1, 2, 4, 8, 16, 20, 20, 20]
-    assert len(waits) == len(bounds)
-    assert all(bound / 2 <= wait <= bound for wait, bound in zip(waits, bounds, strict=True))

@@ -4,8 +4,8 @@ import json
 import pytest
 
 from gatewise.errors import Mistake
-from gatewise.recordings.client import Patience
 from gatewise.recordings.downloads import download
+from gatewise.recordings.retries import Patience
 from server import Reply, Server, closed_port, hosted, redirect
 
 QUICK = Patience(attempts=3, first_wait=0.01, longest_wait=2.0, connect=2.0, silence=0.2)

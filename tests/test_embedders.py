@@ -10,8 +10,9 @@ import pytest
 
 from gatewise.errors import BadChoice, Mistake, Unavailable
 from gatewise.recordings import embedders
-from gatewise.recordings.client import Patience, post, session
+from gatewise.recordings.client import post, session
 from gatewise.recordings.embedders import BATCH, Endpoint, MiniLM, SentenceTransformer, vectors_in
+from gatewise.recordings.retries import Patience
 from gatewise.recordings.weights import MODELS, fetch_model, weight_path
 from server import Reply, Server, as_json
 

@@ -2,8 +2,9 @@ import asyncio
 
 import pytest
 
-from gatewise.recordings.client import Patience, chat
+from gatewise.recordings.chats import chat
 from gatewise.recordings.endpoints import Settings
+from gatewise.recordings.retries import Patience
 from server import Server, as_json
 
 QUICK = Patience(attempts=3, first_wait=0.01, longest_wait=2.0, connect=2.0, silence=0.2)

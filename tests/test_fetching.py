@@ -9,7 +9,7 @@ import pytest
 from gatewise.errors import BrokenFile, Unavailable
 from gatewise.files import digest_of
 from gatewise.questions.sources import SOURCES, Mirror, Source
-from gatewise.recordings.client import Patience
+from gatewise.recordings.retries import Patience
 from gatewise.studies.fetching import dataset_path, fetch_dataset
 from server import Reply, Server, closed_port, hosted, redirect
 

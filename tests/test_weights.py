@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 from gatewise.errors import Unavailable
-from gatewise.recordings.client import Patience
+from gatewise.recordings.retries import Patience
 from gatewise.recordings.weights import MODELS, Model, Part, Weight, fetch_model, sha256, weight_path
 from server import Reply, Server, hosted
 

@@ -7,17 +7,8 @@ from pathlib import Path
 import aiohttp
 
 from gatewise.errors import Unavailable
-from gatewise.recordings.client import (
-    CHUNK,
-    Hiccup,
-    Patience,
-    address_of,
-    patiently,
-    reason_of,
-    refuse,
-    require_address,
-    session,
-)
+from gatewise.recordings.client import CHUNK, address_of, refuse, require_address, session
+from gatewise.recordings.retries import Hiccup, Patience, patiently, reason_of
 
 Progress = Callable[[int, int | None], None]  # bytes done, of how many where known
 

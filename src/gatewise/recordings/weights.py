@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gatewise.errors import Unavailable
-from gatewise.recordings.client import Patience
 from gatewise.recordings.downloads import Progress, download
+from gatewise.recordings.retries import Patience
 
 
 @dataclass(frozen=True)

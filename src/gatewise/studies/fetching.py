@@ -11,8 +11,8 @@ from gatewise.files import digest_of, read_rows
 from gatewise.files.disk import replace_file, unpack
 from gatewise.questions.datasets import READERS, read
 from gatewise.questions.sources import Mirror, Source
-from gatewise.recordings.client import Patience
 from gatewise.recordings.downloads import download
+from gatewise.recordings.retries import Patience
 
 Progress = Callable[[str, int, int | None], None]  # what, bytes done, of how many where known
 

@@ -23,8 +23,9 @@ from gatewise.questions.plans import UNLABELLED, PlanCount, plan
 from gatewise.questions.similarity import SIMILARITIES, Floats, Similarity, cosine, passage_text
 from gatewise.questions.sources import SOURCES
 from gatewise.questions.splits import SHARES, at_random, in_order, leaks, named
-from gatewise.recordings.client import Patience, post, session
+from gatewise.recordings.client import post, session
 from gatewise.recordings.embedders import Embedder, Endpoint, MiniLM, SentenceTransformer
+from gatewise.recordings.retries import Patience
 from gatewise.studies.fetching import dataset_path
 from gatewise.types import Passage, Plan, Question
 from gatewise.wording import normalized
