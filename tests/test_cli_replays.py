@@ -14,7 +14,6 @@ from hypothesis import given, settings
 
 import oracles
 import strategies
-from gatewise.cli import main
 
 ROWS = [
     ("a", 0, 0.2, False, "calibration", "Who was A?"),
@@ -28,22 +27,6 @@ ROWS = [
 ]
 NAMES = ["trace_id", "depth", "confidence", "correct", "split", "question"]
 GOOD = {name: [row[place] for row in ROWS] for place, name in enumerate(NAMES)}
-
-
-@pytest.fixture
-def gatewise(capsys, monkeypatch):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["gatewise", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, err
-
-    return run
 
 
 @pytest.fixture

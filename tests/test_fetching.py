@@ -180,6 +180,7 @@ def test_where_no_mirror_has_it_the_message_says_which_file_to_put_where(server,
     said = refused(one, tmp_path)
     assert server.url("/bad") in said
     assert server.url("/gone") in said
+    assert f"\n  expected {server.url('/gone')}, found: HTTP 404" in said  # an address once, not twice
     assert "CC0" in said
     assert said.endswith(
         f"get made_up.json from https://example.org/home on another machine and put it at "

@@ -71,6 +71,14 @@ def test_an_output_that_is_read_is_refused_by_whatever_name(tmp_path):
     require_apart(None, [path])
 
 
+@pytest.mark.parametrize(("x", "y"), [([0.5, 0.2], [0, 1]), ([0.2], [2]), ([], []), ([0.1, 0.2], [1, 0])])
+def test_a_map_whose_knots_are_broken_is_refused_with_its_file(tmp_path, x, y):
+    path = tmp_path / "map.json"
+    path.write_text(json.dumps({"schema": "gatewise.map/1", "kind": "isotonic", "x": x, "y": y}))
+    with pytest.raises(BrokenFile, match=r"expected a map in .*map\.json, found one that is broken: .* Fit the map"):
+        read_map(path)
+
+
 @pytest.mark.parametrize("kind", [["isotonic"], {}, None, 1])
 def test_a_kind_that_is_no_name_is_refused(tmp_path, kind):
     path = tmp_path / "map.json"

@@ -198,7 +198,7 @@ def test_a_file_that_is_no_map_is_refused(put, content):
 
 def test_a_map_with_falling_values_is_refused(put):
     text = '{"schema": "gatewise.map/1", "kind": "isotonic", "x": [0.1, 0.5], "y": [0.9, 0.5]}'
-    with pytest.raises(BadChoice, match="not monotone"):
+    with pytest.raises(BrokenFile, match="not monotone"):
         read_map(put("map.json", text))
 
 

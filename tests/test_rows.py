@@ -106,7 +106,7 @@ def test_every_boundary_inside_a_row_is_harmless():
 def test_an_array_that_is_no_strict_json_is_never_read_as_one(text, size):
     text = f"[{text}"
     try:
-        whole = json.loads(text, parse_constant=rows._no_constant)
+        whole = json.loads(text, parse_constant=rows.no_constant)
     except ValueError:
         with pytest.raises((BrokenFile, ValueError)):
             walked(text, size)
@@ -183,6 +183,13 @@ def test_a_line_that_is_no_json_is_a_row_of_its_own(put):
     assert [type(row) for row in found] == [dict, Unfit, Unfit, Unfit, Unfit, dict]
     assert {row.kind for row in found if isinstance(row, Unfit)} == {"malformed"}
     assert "NaN, which strict JSON does not know" in str(found[2])
+
+
+def test_a_name_that_stands_twice_in_an_object_is_refused(put):
+    _, twice = read_rows(put("q.jsonl", '{"a": 1}\n{"a": {"b": 1, "b": 2}}'))
+    assert "found 'b' twice" in str(twice)
+    with pytest.raises(BrokenFile, match="found after row 1: 'b' twice"):
+        list(read_rows(put("q.json", '[{"a": 1}, {"b": 1, "b": 2}]')))
 
 
 def test_an_array_in_a_file_named_for_lines_is_read_all_the_same(put):

@@ -54,5 +54,13 @@ def test_every_source_has_mirrors_and_an_archive_names_its_member(name):
     assert any(urlsplit(mirror.url).scheme == "https" for mirror in mirrors)
 
 
+def test_a_source_knows_what_its_home_calls_the_file():
+    assert {name: source.official for name, source in SOURCES.items()} == {
+        "hotpotqa": "hotpot_dev_distractor_v1.json",
+        "musique": "musique_ans_v1.0_dev.jsonl",
+        "2wiki": "dev.json",
+    }
+
+
 def test_no_two_sources_share_a_file():
     assert len({source.file for source in SOURCES.values()}) == len(SOURCES)

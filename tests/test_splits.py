@@ -1,10 +1,7 @@
-import sys
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatewise.cli import main
 from gatewise.errors import BadChoice
 from gatewise.files import read_plans
 from gatewise.questions.splits import SPLITS, at_random, in_order, leaks, named, shuffled
@@ -12,22 +9,6 @@ from gatewise.studies.planning import Recipe, Source, survey, text_key
 
 IDS = st.lists(st.text(max_size=6), unique=True, max_size=40)
 SHARES = st.tuples(st.floats(0, 1), st.floats(0, 1)).filter(lambda pair: sum(pair) <= 1)
-
-
-@pytest.fixture
-def gatewise(capsys, monkeypatch):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["gatewise", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, err
-
-    return run
 
 
 def sizes(splits):

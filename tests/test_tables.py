@@ -1,6 +1,6 @@
 import pytest
 
-from gatewise import Traces, calibrate, frontier, read, summarize
+from gatewise import Isotonic, Traces, calibrate, frontier, read, summarize
 from gatewise.reports.tables import (
     Column,
     Table,
@@ -66,3 +66,17 @@ def test_a_frontier_shows_its_best_points_and_its_readings():
     assert "0.8" in text(frontier_table("raw", surface))
     rows = [("raw", budget, reading) for budget, reading in enumerate(read(surface, "coverage", 0.9))]
     assert text(readings_table("At", rows)).count("not attainable") == 2
+
+
+def test_the_raw_thresholds_of_a_sweep_are_shown_to_the_last_digit():
+    score = Isotonic((0.1, 0.9), (0.25, 1.0))  # 0.33 lies between the knots, at no short decimal
+    traces = Traces.from_columns(COLUMNS).split("test")
+    summary = summarize(traces, calibrated=score)
+    shown = "\n".join(map(text, summary_tables(summary)))
+    steps = summary.thresholds["calibrated"]
+    assert steps
+    assert len(repr(steps[1].equivalent[1])) > 10
+    for step in steps:
+        assert not step.point.committed or repr(step.equivalent[1]) in shown
+    assert steps[0].equivalent[0] is None  # every score lies above .2
+    assert "raw lo –: never abstains" in shown

@@ -235,3 +235,9 @@ def test_what_cannot_be_chosen_lists_what_can_and_how():
     ):
         with pytest.raises(BadChoice, match=message):
             attempt()
+
+
+def test_an_id_of_another_kind_is_one_violation_and_not_two():
+    with pytest.raises(BrokenTraces, match="1 place") as caught:
+        Traces.from_columns({**TWO, "trace_id": ["a", "a", True]})
+    assert [(one.row, one.value) for one in caught.value.violations] == [(3, "True")]

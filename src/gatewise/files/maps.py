@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from gatewise.errors import BrokenFile
+from gatewise.errors import BadChoice, BrokenFile
 from gatewise.files.disk import replace_file
 from gatewise.files.traces import first_line
 from gatewise.replays.calibrators import Isotonic, IsotonicByDepth
@@ -36,6 +36,8 @@ def read_map(path: str | os.PathLike[str]) -> Isotonic | IsotonicByDepth:
                 "file. Write one with gatewise calibrate."
             )
         return msgspec.convert(record, kinds[str(kind)])
+    except BadChoice as mistake:  # what the knots themselves refuse
+        raise BrokenFile(f"expected a map in {path}, found one that is broken: {mistake}") from None
     except OSError as error:
         raise BrokenFile(f"expected a map in {path}, found: {error.strerror}. Check the path.") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

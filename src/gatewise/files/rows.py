@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from gatewise.errors import BrokenFile, Unfit
-from gatewise.files.traces import first_line
+from gatewise.files.traces import first_line, no_constant, once
 
 CHUNK = 1 << 20  # characters read at a time
 LONGEST = 1 << 28  # characters of one row; beyond it a file is no table of rows
@@ -111,11 +111,7 @@ def _line(line: str) -> Any:
         return Unfit("malformed", "(all)", line, f"expected one JSON object a line, found {error}", remedy)
 
 
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name}, which strict JSON does not know")
-
-
-_decoder = json.JSONDecoder(parse_constant=_no_constant)
+_decoder = json.JSONDecoder(parse_constant=no_constant, object_pairs_hook=once)
 _space = re.compile(r"[ \t\n\r]*")
 
 

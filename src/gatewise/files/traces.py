@@ -290,7 +290,7 @@ def _json_lines(content: bytes, path: Path) -> dict[str, Column]:
         problem = ""
         try:
             line.encode()
-            row = json.loads(line, parse_constant=_no_constant, object_pairs_hook=_once)
+            row = json.loads(line, parse_constant=no_constant, object_pairs_hook=once)
             if not isinstance(row, dict):
                 problem = f"expected one JSON object a line, found {type(row).__name__}"
         except UnicodeEncodeError:
@@ -308,11 +308,13 @@ def _json_lines(content: bytes, path: Path) -> dict[str, Column]:
     return {name: as_column([row.get(name) for row in rows]) for name in names}
 
 
-def _no_constant(name: str) -> float:
+def no_constant(name: str) -> float:
+    """Refuse NaN and the infinities while JSON is read."""
     raise ValueError(f"{name}, which strict JSON does not know")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of these pairs, refusing a name that stands twice while JSON is read."""
     row = dict(pairs)
     if len(row) < len(pairs):
         names = [name for name, _ in pairs]

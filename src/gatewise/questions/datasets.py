@@ -151,6 +151,18 @@ def own(row: Row) -> Question:
     return Question(str(found.id), found.question, references, passages, split=found.split or "", about=about)
 
 
+# Where the formats hold what a rule speaks of: the first that a row has is named.
+_COLUMNS = {
+    "id": ("_id", "id"),
+    "answers": ("answers", "answer"),
+    "passages": ("passages", "context", "paragraphs"),
+}
+
+
+def _column(row: Row, what: str) -> str:
+    return next((name for name in _COLUMNS.get(what, ()) if name in row), what)
+
+
 READERS: dict[str, Reader] = {"hotpotqa": hotpotqa, "musique": musique, "2wiki": two_wiki, "own": own}
 
 
@@ -237,7 +249,7 @@ def read(row: Any, reader: Reader, *, dataset: str = "", labelled: bool = True) 
         question = reader(row)
     except RecursionError:  # json reads deeper than an error can show
         raise _malformed("(all)", None, "expected plain fields, found some nested too deeply") from None
-    for kind, holds, column, problem, remedy in (
+    for kind, holds, what, problem, remedy in (
         ("no-id", question.id.strip(), "id", "expected an id", "Name every question."),
         ("empty-question", question.text.strip(), "question", "expected a question", "Write what is asked."),
         ("no-answer", question.references, "answers", "expected an answer", "Give at least one answer."),
@@ -248,7 +260,9 @@ def read(row: Any, reader: Reader, *, dataset: str = "", labelled: bool = True) 
          "expected a supporting passage", "Mark the passages that the answer rests on, or order without labels."),
     ):  # fmt: skip
         if not holds:
-            raise Unfit(kind, column, None, f"{problem}, found none", remedy)
+            column = _column(row, what)
+            value = None if kind in ("blank-passage", "no-support") else row.get(column)
+            raise Unfit(kind, column, value, f"{problem}, found none", remedy)
     return replace(question, dataset=dataset)
 
 
@@ -290,7 +304,9 @@ def take_in(
             key = hash(question.id)
             if key in seen:
                 problem = "expected an id that no earlier row has, found it before"
-                raise Unfit("duplicate-id", "id", question.id, problem, "Rename or remove the later row.")
+                raise Unfit(
+                    "duplicate-id", _column(row, "id"), question.id, problem, "Rename or remove the later row."
+                )
             seen.add(key)
         except Unfit as unfit:
             if unfit.kind in skip:
@@ -306,4 +322,7 @@ def take_in(
     if broken:
         raise BrokenQuestions(broken, total)
     if not intake.kept:
-        raise BadChoice(f"expected a question in {file or 'the rows'}, found none that keeps every rule.")
+        raise BadChoice(
+            f"expected a question in {file or 'the rows'}, found none that keeps every rule. Mend the rows that "
+            "were skipped."
+        )

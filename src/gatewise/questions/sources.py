@@ -25,6 +25,11 @@ class Source:
     first: str = ""  # id of the first row, where known
     last: str = ""
 
+    @property
+    def official(self) -> str:
+        """What its home calls the file, where that is not what the cache calls it."""
+        return next((mirror.member for mirror in self.mirrors if mirror.member), "") or self.file
+
 
 _HUB = "https://huggingface.co/datasets"
 

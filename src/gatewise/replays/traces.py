@@ -108,7 +108,8 @@ class Traces:
         ids, models = described["trace_id"], described["model"]
         blank = np.array([not text.strip() for text in ids.values], np.bool_)
         nameless = np.append(blank, True)[ids.codes]
-        found.add(np.flatnonzero(nameless), "trace_id", rules.cell(ids), "expected an id", "Name every trace.")
+        unnamed = nameless & ((ids.codes >= 0) | rules.is_null(table["trace_id"]))  # the others are no text: noted
+        found.add(np.flatnonzero(unnamed), "trace_id", rules.cell(ids), "expected an id", "Name every trace.")
         depth, has_depth = rules.whole_numbers("depth", table["depth"], found, "Number depths 0, 1, 2, ….")
         lacks_depth = np.flatnonzero(rules.is_null(table["depth"]))
         found.add(lacks_depth, "depth", lambda _: None, "expected a depth", "Number depths 0, 1, 2, ….")

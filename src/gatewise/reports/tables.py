@@ -175,7 +175,9 @@ def sweep_table(title: str, heading: Column, steps: Sequence[Step]) -> Table:
     columns = (
         heading,
         *POINT[:6],
-        *((Column("raw lo", "plain", 4), Column("raw hi", "plain", 4)) if cuts else ()),
+        *(
+            (Column("raw lo", "exact"), Column("raw hi", "exact")) if cuts else ()
+        ),  # rounded, they would act otherwise
     )
     rows = tuple(
         (
@@ -186,7 +188,10 @@ def sweep_table(title: str, heading: Column, steps: Sequence[Step]) -> Table:
         for step in shown
     )
     left_out = len(steps) - len(shown)
-    return Table(title, columns, rows, f"{left_out} without commits left out" if left_out else "")
+    notes = [f"{left_out} without commits left out"] if left_out else []
+    if any(step.equivalent and step.equivalent[0] is None for step in shown):
+        notes.append("raw lo –: never abstains")
+    return Table(title, columns, rows, "; ".join(notes))
 
 
 def diagnosis_tables(group: Group, suffix: str) -> Iterator[Table]:

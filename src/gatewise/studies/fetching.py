@@ -11,6 +11,7 @@ from gatewise.files import digest_of, read_rows
 from gatewise.files.disk import replace_file, unpack
 from gatewise.questions.datasets import READERS, read
 from gatewise.questions.sources import Mirror, Source
+from gatewise.recordings.client import address_of
 from gatewise.recordings.downloads import download
 from gatewise.recordings.retries import Patience
 
@@ -58,13 +59,14 @@ def fetch_dataset(
             fresh.replace(path)
             return Fetched(path, digest, rows, mirror.url)
         except Mistake as mistake:
-            failures.append(f"{mirror.url}: {mistake}")
+            address = address_of(mirror.url)  # what failed on the way names it already
+            failures.append(str(mistake) if address in str(mistake) else f"{address}: {mistake}")
             if fresh.is_file():
                 fresh.unlink()
     reasons = "\n  ".join(failures)
     raise Unavailable(
         f"expected {source.title} ({source.licence}) from one of its homes, found:\n  {reasons}\n"
-        f"Without a network: get {source.file} from {source.home} on another machine and put it at {path}."
+        f"Without a network: get {source.official} from {source.home} on another machine and put it at {path}."
     )
 
 
