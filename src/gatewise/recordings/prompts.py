@@ -183,25 +183,32 @@ def _indented(text: str) -> str:
     return "\n    ".join(_sendable(text).splitlines())
 
 
-def _sendable(text: str) -> str:
-    """Return a text without half characters, which many servers refuse."""
-    return _LONE.sub("\ufffd", text)
-
-
 _LONE = re.compile("[\ud800-\udfff]")
+_MARK = re.compile(  # by which chat templates tell turns and reasoning apart
+    r"<(?=[|｜]|/?(?:s|bos|eos|think|start_of_turn|end_of_turn)>|<SYS>>)"
+    r"|\[(?=/?(?:INST|THINK|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])",
+    re.IGNORECASE,
+)
+
+
+def _sendable(text: str) -> str:
+    """Return a text that servers take for text.
+
+    Half a character becomes U+FFFD, for many servers refuse it. A mark that a chat template would obey gets a space
+    after its bracket, for local servers read such marks wherever they stand.
+    """
+    return _MARK.sub(r"\g<0> ", _LONE.sub("\ufffd", text))
 
 
 def verdict_messages(prompt: Prompt, question: str, references: Sequence[str], answer: str) -> Messages:
     """Return what a judge is sent: question, references and answer, each as JSON on a line of its own."""
-    lines = [
-        f"{name}: {json.dumps(_sendable_all(value), ensure_ascii=False)}"
-        for name, value in (("Question", question), ("References", list(references)), ("Answer", answer))
-    ]
+    values = {
+        "Question": _sendable(question),
+        "References": [_sendable(one) for one in references],
+        "Answer": _sendable(answer),
+    }
+    lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
     return [{"role": "system", "content": prompt.verdict}, {"role": "user", "content": "\n".join(lines)}]
-
-
-def _sendable_all(value: str | list[str]) -> str | list[str]:
-    return _sendable(value) if isinstance(value, str) else [_sendable(one) for one in value]
 
 
 def p_true_messages(prompt: Prompt, messages: Messages, said: str) -> Messages:
@@ -240,8 +247,8 @@ def read_prompt(text: str, name: str) -> Prompt:
     """Return the prompt that a prompt file in TOML holds; what it leaves out is as in the prompt `paper`."""
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        _refuse(name, "TOML", ascii(str(error))[1:-1])
+    except ValueError as error:
+        _refuse(name, "TOML", ascii(str(error))[1:-1][:200])
     except RecursionError:
         _refuse(name, "TOML", "values nested too deeply")
     kinds: dict[str, type] = {one.name: str for one in fields(Prompt) if one.name != "name"}

@@ -92,8 +92,6 @@ def answer_span(text: str, finish: str = "stop") -> tuple[int, int] | None:
 
 # From text to objects
 
-_Fields = list[tuple[str, Any]]
-
 
 class _Number(str):
     """A JSON number, as it was written: a huge one costs nothing, and no digit is lost."""
@@ -119,9 +117,9 @@ _TEXT = r'"[^"\\]*+(?:\\.[^"\\]*+)*+'  # a JSON text without its closing quote
 _OPENING = r"<think>|<thinking>|<reasoning>|\[THINK\]|<\|channel\|>analysis<\|message\|>"
 _CLOSING = r"</think>|</thinking>|</reasoning>|\[/THINK\]|<\|channel\|>final<\|message\|>"
 _EVENT = re.compile(
-    rf"(?P<opening>{_OPENING})|(?P<closing>{_CLOSING})"
-    # an object, or the first piece of one at the very end: a brace, a text as key, a colon
-    rf'|\{{[ \t\n\r]*+(?:\}}|{_TEXT}(?:"[ \t\n\r]*+(?::|\Z)|\\?\Z)|\Z)',
+    rf"(?P<opening>{_OPENING})|(?P<closing>{_CLOSING})|(?P<empty>(?:\{{[ \t\n\r]*+\}}[ \t\n\r]*+)++)"
+    # an object by its first key and colon, or whatever there is of them at the very end
+    rf'|\{{[ \t\n\r]*+(?:{_TEXT}(?:"[ \t\n\r]*+(?::|\Z)|\\?\Z)|\Z)',
     re.IGNORECASE | re.DOTALL,
 )
 _CLOSED = re.compile(_CLOSING, re.IGNORECASE)
@@ -146,12 +144,11 @@ def _past(text: str, place: int) -> int:
 def _objects(text: str, finish: str, names: tuple[str, ...]) -> list[tuple[int, _Object]] | Unreadable:
     """Return the outermost objects that stand after any reasoning and have a field of these names, with their places.
 
-    An object that is broken ends the search: what stands within or behind it may be part of it. Only the end of
-    reasoning, found later, makes up for that.
+    A broken object ends the search, for what stands within or behind it may be part of it; but if reasoning ends
+    further on, it was a draft, and the search goes on behind the last end of reasoning.
     """
     found: list[tuple[int, _Object]] = []
     others = braces = place = 0
-    failure = ""
     while event := _EVENT.search(text, place):
         start = event.start()
         braces = max(braces + text.count("{", place, start) - text.count("}", place, start), 0)
@@ -163,15 +160,15 @@ def _objects(text: str, finish: str, names: tuple[str, ...]) -> list[tuple[int, 
             place = end.end()
         elif event["closing"]:
             found, others, braces = [], 0, 0
+        elif event["empty"]:
+            others += 1
         else:
             value, place, failure = _decoded(text, start)
-            if braces:  # within something that is no JSON
-                failure = "no object"
-            if failure:
-                end = _CLOSED.search(text, place)
-                if end is None:
-                    return Unreadable(failure)
-                found, others, braces, failure, place = [], 0, 0, "", end.end()
+            if failure or braces:  # within braces that are no JSON, it is part of something else
+                place = max((end.end() for end in _CLOSED.finditer(text, place)), default=0)
+                if not place:
+                    return Unreadable(failure or "no object")
+                found, others, braces = [], 0, 0
             elif any(_folded(key) in names for key, _ in value):
                 found.append((start, value))
             else:
@@ -182,7 +179,7 @@ def _objects(text: str, finish: str, names: tuple[str, ...]) -> list[tuple[int, 
     if found:
         return found
     if others:
-        return Unreadable("no " + names[0] if names[0] == "answer" else "no verdict")
+        return Unreadable("no answer" if "answer" in names else "no verdict")
     if _blank(text):
         return Unreadable("empty")
     return Unreadable("refusal" if _REFUSAL.match(text) else "no object")
@@ -236,7 +233,7 @@ def _answer(found: _Object) -> Said | Unreadable:
     if _blank(answer):
         return Unreadable("blank answer")
     confidence = _confidence(stated)
-    return confidence if isinstance(confidence, Unreadable) else Said(str(answer.strip()), confidence)
+    return confidence if isinstance(confidence, Unreadable) else Said(answer.strip(), confidence)
 
 
 _CONSTANTS = ("NaN", "Infinity", "-Infinity")
@@ -247,7 +244,7 @@ _STATED = re.compile(
 
 
 def _confidence(stated: Any) -> float | Unreadable:
-    """Return a stated confidence from 0 to 1, exactly the double nearest to it.
+    """Return a stated confidence from 0 to 1: the double nearest to its hundredth.
 
     A bare number is on the scale that was asked for, 0 to 100: 0 is none, 1 is one per cent. A fraction between them
     may be meant on either scale, and is refused unless its own scale, 100, stands with it.
@@ -268,7 +265,7 @@ def _confidence(stated: Any) -> float | Unreadable:
         return Unreadable("ambiguous scale")
     if not 0 <= number <= 100:
         return Unreadable("out of range")
-    return abs(float(f"{number}e-2")) if "E" not in str(number) else abs(float(number) / 100)
+    return abs(float(number.scaleb(-2)))  # in decimals, so that 99.9 is .999; and −0 is 0
 
 
 def _verdict(found: _Object) -> bool | Unreadable:

@@ -90,7 +90,7 @@ def _number(value: Any) -> float | None:
 
 def _count(value: Any) -> int | None:
     number = _number(value)
-    return int(number) if number is not None and number >= 0 and number == int(number) else None
+    return int(number) if number is not None and 0 <= number < 2**53 and number == int(number) else None
 
 
 def _price(value: Any) -> float | None:
@@ -127,8 +127,8 @@ def _token(row: Any) -> tuple[str, float] | None:
 def token_probability(completion: Completion) -> float | None:
     """Return the mean probability of the tokens that carry the answer's text; None where they cannot be told.
 
-    They can if the tokens, put together, are the content. A token that holds a quote as well as a piece of the
-    answer counts.
+    They can be told if the tokens, put together, hold the content exactly once: some servers list tokens of reasoning
+    before it, or one that ends the turn. A token that holds a quote as well as a piece of the answer counts.
     """
     span = answer_span(completion.content, completion.finish)
     if span is None or not completion.tokens:
@@ -140,8 +140,8 @@ def token_probability(completion: Completion) -> float | None:
     except UnicodeEncodeError:  # half a character of a pair, which no token can hold
         return None
     whole = b"".join(pieces)
-    shift = 0 if whole.startswith(content) else len(whole) - len(content)
-    if not whole[max(shift, 0) :].startswith(content):
+    shift = whole.find(content)
+    if shift < 0 or whole.find(content, shift + 1) >= 0:
         return None
     ends = accumulate(map(len, pieces))
     found = [
@@ -158,7 +158,7 @@ def p_true(completion: Completion) -> float | None:
     Case and white space make no difference: variants add up. One that is not among the likeliest counts as 0.
     """
     first = next((one for one in completion.tokens if one.text.strip()), None)
-    if first is None:
+    if first is None or not first.top:  # without others beside it, the one that was said would count as sure
         return None
     offered = {first.text: first.logprob} | dict(first.top)
     mass = {"yes": 0.0, "no": 0.0}
