@@ -7,7 +7,8 @@ import pytest
 
 from gatewise.errors import BadChoice, BrokenFile
 from gatewise.recordings.calls import Reply, Request
-from gatewise.recordings.ledger import Ledger, export_lines, read_lines
+from gatewise.recordings.entries import export_lines, read_lines
+from gatewise.recordings.ledger import Ledger
 
 ENDPOINT = "http://localhost/v1/chat/completions"
 
@@ -65,7 +66,7 @@ def test_nothing_is_changed_or_deleted_by_any_tool(tmp_path):
             other.execute(statement)
     other.execute("INSERT OR REPLACE INTO entries SELECT * FROM entries WHERE id = 2")
     other.execute(
-        "INSERT OR REPLACE INTO entries SELECT 3, x'00', endpoint, body, 0, kind, raw, digest, 0, 0 FROM entries"
+        "INSERT OR REPLACE INTO entries SELECT 3, x'00', '', body, 0, kind, raw, digest, 0, 0, NULL FROM entries"
     )
     other.commit()
     other.close()

@@ -61,7 +61,7 @@ TAPS = {
     "print": {"cli"},
     "input": set(),
     "socket": set(),
-    "sqlite3": {"recordings/ledger"},
+    "sqlite3": {"recordings/store"},
     "http": set(),
     "urllib": {"recordings/client", "recordings/chats", "recordings/endpoints"},
     "time": {"recordings"},
