@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from gatewise.cli import questions, replays, studies
+from gatewise.cli import agreements, questions, replays, studies
 from gatewise.cli.terminal import say
 from gatewise.errors import Mistake
 
@@ -41,6 +41,7 @@ for command in (replays.check, replays.calibrate, replays.replay, replays.fronti
     app.command()(command)
 app.command()(questions.fetch)
 app.command()(studies.run)
+app.command()(agreements.agree)
 app.add_typer(questions.plan_app, name="plan")
 app.add_typer(questions.questions_app, name="questions")
 

@@ -4,6 +4,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gatewise.replays.agreements import Agreement, Agreements
 from gatewise.replays.census import Census
 from gatewise.replays.frontier import Frontier, Reading
 from gatewise.replays.metrics import Point
@@ -345,3 +346,41 @@ def frontier_table(name: str, surface: Frontier) -> Table:
         (Column("budget", "count"), Column("threshold", "exact"), *POINT[:6]),
         tuple(rows),
     )
+
+
+def agreement_tables(found: Agreements) -> Iterator[Table]:
+    """Yield the two by two counts of two judges, and their agreement, pooled and by group."""
+    first, second = found.judges
+    one = found.pooled
+    without = one.without_first + one.without_second + one.without_both
+    note = (
+        f"{without:,} left out: {one.without_first:,} without a verdict of the first alone, {one.without_second:,} "
+        f"of the second alone, {one.without_both:,} of both"
+    )
+    yield Table(
+        f"Verdicts (n = {one.n:,})",
+        (Column(""), Column(f"{second}: right", "count"), Column(f"{second}: wrong", "count")),
+        ((f"{first}: right", one.both_right, one.first_right), (f"{first}: wrong", one.second_right, one.both_wrong)),
+        note if without else "",
+    )
+    rows: list[tuple[Cell, ...]] = [(POOLED, *_agreement(one))]
+    if found.by:
+        rows += [
+            ("(none)" if value is None else str(value), *_agreement(group)) for value, group in found.by[1].items()
+        ]
+    columns = (
+        Column(found.by[0] if found.by else ""),
+        Column("n", "count"),
+        Column("agree %", "percent"),
+        Column("by chance %", "percent"),
+        Column("kappa", "plain", 3),
+        Column("first right %", "percent"),
+        Column("second right %", "percent"),
+        Column("without", "count"),
+    )
+    yield Table("Agreement", columns, tuple(rows))
+
+
+def _agreement(one: Agreement) -> tuple[Cell, ...]:
+    without = one.without_first + one.without_second + one.without_both
+    return (one.n, one.observed, one.expected, one.kappa, one.first, one.second, without)
