@@ -217,6 +217,43 @@ class Store:
             )
 
 
+class Shelf:
+    """A private place on the disk where replies wait for their requests; gone when it is closed."""
+
+    def __init__(self) -> None:
+        self._connection = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        with _said(_SHELF, 0.0):
+            self._connection.execute("PRAGMA journal_mode = OFF")
+            self._connection.execute("CREATE TABLE replies (key BLOB PRIMARY KEY, raw BLOB, taken INTEGER DEFAULT 0)")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def add(self, key: str, raw: str) -> bool:
+        """Put a reply there unless there is one of the key; say whether it was put."""
+        with _said(_SHELF, 0.0):
+            statement = "INSERT OR IGNORE INTO replies (key, raw) VALUES (?, ?)"
+            return self._connection.execute(statement, (raw_bytes(key), raw_bytes(raw))).rowcount == 1
+
+    def take(self, keys: Sequence[str]) -> dict[str, str]:
+        """Return the replies of some keys, at most a few hundred, by key."""
+        marks = ",".join("?" * len(keys))
+        values = list(map(raw_bytes, keys))
+        with _said(_SHELF, 0.0):
+            self._connection.execute(f"UPDATE replies SET taken = 1 WHERE key IN ({marks})", values)  # noqa: S608
+            found = self._connection.execute(f"SELECT key, raw FROM replies WHERE key IN ({marks})", values)  # noqa: S608
+            return {raw_text(key): raw_text(raw) for key, raw in found}
+
+    def left(self) -> int:
+        """Return how many replies nobody has taken."""
+        with _said(_SHELF, 0.0):
+            return int(self._connection.execute("SELECT count(*) FROM replies WHERE NOT taken").fetchone()[0])
+
+
+_SHELF = Path("(the folder for temporary files)")
 _NOTE = "INSERT INTO notes (endpoint, model, form) VALUES (?, ?, ?)"
 _WIDTH = len(_COLUMNS.split(","))
 
