@@ -1,12 +1,15 @@
+import json
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gatewise.errors import BrokenFile
 from gatewise.recordings.endpoints import Prices, Settings
 from gatewise.replays.summaries import THRESHOLDS
-from gatewise.studies.designs import Data, Gates, Planning, read_design
+from gatewise.studies.designs import SECTIONS, Data, Gates, Planning, read_design
 
 SMALL = """
 [study]
@@ -150,6 +153,14 @@ def test_a_judge_has_the_name_that_the_trace_table_keeps(judge, name):
             "or a prompt file named .toml (did you mean paper?)",
         ),
         ('[[models]]\nname = "b"\nlocal = "m"\nextra = {n = 2}', "extra: expected a body without n"),
+        ('[[models]]\nname = "b"\nlocal = "m"\nextra = {a = 2026-01-01}', "extra: expected values that JSON knows"),
+        ('[[models]]\nname = "b"\nlocal = "m"\nextra = {a = [nan]}', "extra: expected values that JSON knows"),
+        ('[plan]\nsimilarity = "lexical+dens"', "joined by + (did you mean dense?), found 'lexical+dens'"),
+        ('[plan]\nembedder = "minilmm"', "address of an endpoint (did you mean minilm?)"),
+        ('[[data]]\ndataset = "x"\nformat = "musik"', "or module:name (did you mean musique?)"),
+        ('[[data]]\ndataset = "x"\nskip = ["no-suport"]', "skip: expected a list, each of it one of malformed"),
+        ('[gates]\nsignal = "p_true"', "signal: expected p_true = true for model qwen"),
+        ('[gates]\nsignal = "token_probability"', "signal: expected logprobs = true for model qwen"),
         ("[gates]\nlo = 0.8", "lo: expected lo ≤ hi, found lo 0.8 and hi 0.7"),
         ("[gates]\nhi = 1.5", "hi: expected a number from 0 to 1, found 1.5"),
         ('[gates]\nmap = "platt"', "map: expected one of isotonic, isotonic-by-depth, none"),
@@ -187,7 +198,7 @@ def test_every_setting_of_an_endpoint_can_be_said_in_a_study_file():
         ca = "ca.pem"
     """
     model = read(SMALL.replace('local = "qwen-1.5b"', text)).models[0]
-    assert model.settings == Settings(**ours)
+    assert {name: getattr(model, name) for name in ours} == {**ours, "ca": Path("/base/ca.pem")}
     assert {one.name for one in fields(Settings)} - {"largest_reply"} == set(ours)
 
 
@@ -236,3 +247,55 @@ def test_a_key_in_the_place_of_its_variable_is_refused_unshown(value):
 def test_an_address_with_a_user_is_refused_unshown(field):
     found = problems(f'{SMALL}{field} = "http://me:canary@host/v1"\n')
     assert "canary" not in "".join(found)
+
+
+values = st.recursive(
+    st.one_of(
+        st.integers(-3, 3),
+        st.booleans(),
+        st.floats(),
+        st.text(max_size=8),
+        st.sampled_from(["paper", "small", "model", "own", "https://h/v1", "test", "dense", "sk-abcdefghijklmnop"]),
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from("abc"), inner, max_size=2)),
+    max_leaves=5,
+)
+
+
+def toml(value):
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return json.dumps(value).replace("\\u007f", "x").replace("\x7f", "x")
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {toml(one)}' for key, one in value.items())}}}"
+    return repr(value)
+
+
+KEYS = sorted({one.name for kind in SECTIONS.values() for one in fields(kind)} | {"slises", "api_key"})
+parts = st.tuples(
+    st.sampled_from([*(f"[{name}]" for name in SECTIONS), "[[data]]", "[[models]]", "[modles]"]),
+    st.dictionaries(st.sampled_from(KEYS), values, max_size=6),
+)
+
+
+@given(st.lists(parts, max_size=5))
+def test_any_file_is_a_study_or_says_why_not(sections):
+    text = "".join(
+        f"{head}\n" + "".join(f"{key} = {toml(v)}\n" for key, v in part.items()) for head, part in sections
+    )
+    said = ""
+    try:
+        assert read(SMALL + text).models[0].name == "qwen"
+    except BrokenFile as broken:
+        said = str(broken)
+    assert "sk-abcdef" not in said
+    assert all(line.isprintable() for line in said.split("\n"))
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_refused_in_words(text):
+    with pytest.raises(BrokenFile):
+        read(text)

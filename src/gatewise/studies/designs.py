@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from gatewise.errors import BrokenFile, nearest
+from gatewise.questions.datasets import READERS, RULES
 from gatewise.questions.plans import ORDERS, UNLABELLED
+from gatewise.questions.similarity import SIMILARITIES
 from gatewise.questions.splits import SHARES, SPLITS
-from gatewise.recordings.endpoints import OURS, Prices, Settings
+from gatewise.recordings.calls import as_sent
+from gatewise.recordings.endpoints import OURS, Prices
 from gatewise.recordings.judges import F1, MODEL
 from gatewise.recordings.prompts import PROMPTS
 from gatewise.replays.summaries import THRESHOLDS
@@ -50,7 +53,7 @@ def _address(value: str) -> str:
 
 
 def _variable(value: str) -> str:
-    fit = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value) and not looks_secret(value)
+    fit = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", value) and not looks_secret(value)
     random = re.search(r"(?=[A-Za-z]*\d)[A-Za-z0-9]{20,}", value)
     return "" if fit and not random else "the name of an environment variable, such as OPENROUTER_API_KEY"
 
@@ -67,13 +70,40 @@ def _priced(value: Prices) -> str:
 
 def _body(value: Mapping[str, Any]) -> str:
     touched = [name for name in OURS if name in value]
-    return f"a body without {' and '.join(touched)}, which gatewise writes itself" if touched else ""
+    if touched:
+        return f"a body without {' and '.join(touched)}, which gatewise writes itself"
+    try:
+        as_sent(value)
+    except (TypeError, ValueError):  # TOML knows dates and infinities, JSON does not
+        return "values that JSON knows: texts, finite numbers, true, false, lists and tables"
+    return ""
 
+
+def _similarity(value: str) -> str:
+    known = [*SIMILARITIES, "dense"]
+    wrong = [name for name in value.split("+") if name not in known and not _FUNCTION.fullmatch(name)]
+    return f"{', '.join(known)} or module:name, joined by +{nearest(wrong[0], known)}" if wrong else ""
+
+
+def _embedder(value: str) -> str:
+    if "://" in value:
+        return _address(value)
+    known = ("minilm", "sentence-transformers")
+    return "" if value in known else f"{', '.join(known)} or the address of an endpoint{nearest(value, known)}"
+
+
+def _format(value: str) -> str:
+    known = list(READERS)
+    fit = value in known or _FUNCTION.fullmatch(value)
+    return "" if fit else f"{', '.join(known)} or module:name{nearest(value, known)}"
+
+
+_FUNCTION = re.compile(r"[\w.]+:\w+")
 
 Name = Annotated[str, _fits(r"\w[\w.@+-]*", "a name of letters, digits and . _ - @ +")]
 Variable = Annotated[str, _variable]
 Address = Annotated[str, _address]
-Function = Annotated[str, _fits(r"[\w.]+:\w+", "module:name")]
+Function = Annotated[str, _fits(_FUNCTION.pattern, "module:name")]
 Count = Annotated[int, _from(1)]
 Share = Annotated[float, _from(0, 1)]
 
@@ -93,8 +123,8 @@ class Data:
 
     dataset: Name
     file: Path | None = None
-    format: str = ""
-    skip: tuple[str, ...] = ()
+    format: Annotated[str, _format] = ""
+    skip: tuple[Annotated[str, _among(*RULES)], ...] = ()
     splits: tuple[Annotated[str, _among(*SPLITS)], ...] = SPLITS
     limit: Count | None = None
 
@@ -109,8 +139,8 @@ class Planning:
     seed: int = 0
     split: Annotated[str, _fits("source|random|column:.+", "source, random or column:NAME")] = "source"
     shares: tuple[Share, Share] = SHARES
-    similarity: str = "lexical"
-    embedder: str = "minilm"
+    similarity: Annotated[str, _similarity] = "lexical"
+    embedder: Annotated[str, _embedder] = "minilm"
     embedding_model: str = "BAAI/bge-m3"
     key_env: Variable = "GATEWISE_API_KEY"
 
@@ -148,12 +178,6 @@ class Asked:
         """Which of url, local and transformer is named; empty where it is none of them, or not one alone."""
         named = [name for name in BACKENDS if getattr(self, name)]
         return named[0] if len(named) == 1 else ""
-
-    @property
-    def settings(self) -> Settings:
-        """How an endpoint at an address is asked."""
-        given = {one.name: getattr(self, one.name) for one in fields(Settings) if hasattr(self, one.name)}
-        return Settings(**{**given, "ca": str(self.ca or "")})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,10 +256,6 @@ class Design:
         """The file that holds every paid call."""
         return self.study.ledger or self.out / "ledger.sqlite"
 
-    def prompt_path(self, asked: Asked) -> Path | None:
-        """Where the prompt file of a model or judge stands; None where its prompt ships with gatewise."""
-        return None if asked.prompt in PROMPTS else self.folder / asked.prompt
-
     @property
     def report_folder(self) -> Path:
         """Where the report goes."""
@@ -298,8 +318,8 @@ def read_design(text: str, folder: Path, *, file: str = "study.toml") -> Design:
         _check_asked(sections, where, asked)
     if judge:
         _check_judge(sections, judge)
-    if gates and sections.fit(("gates", 0), "lo", "hi") and gates.lo > gates.hi:
-        sections.wrong(("gates", 0), "lo", f"expected lo ≤ hi, found lo {gates.lo:g} and hi {gates.hi:g}")
+    if gates:
+        _check_gates(sections, gates, models)
     require_fit(sections.found, file)
     if not (study and plan and judge and gates and report):
         raise BrokenFile(f"expected a whole study in {file}, found a part of one.")  # not reached: found says why
@@ -336,10 +356,18 @@ def _check_plan(sections: Sections, plan: Planning) -> None:
         sections.wrong(where, "shares", "expected two shares that add up to at most 1; what is left is test")
     if plan.distractors is not None and plan.order in UNLABELLED:
         sections.wrong(where, "distractors", f"expected none with order {plan.order}, which reads no labels")
-    if plan.embedder.startswith(("http://", "https://")):
-        problem = _address(plan.embedder)
-        if problem:
-            sections.wrong(where, "embedder", f"expected {problem}")
+
+
+def _check_gates(sections: Sections, gates: Gates, models: Sequence[tuple[tuple[str, int], Model]]) -> None:
+    where = ("gates", 0)
+    if sections.fit(where, "lo", "hi") and gates.lo > gates.hi:
+        sections.wrong(where, "lo", f"expected lo ≤ hi, found lo {gates.lo:g} and hi {gates.hi:g}")
+    key = {"p_true": "p_true", "token_probability": "logprobs"}.get(gates.signal)
+    for _, model in models if key else ():
+        if key and not getattr(model, key):
+            sections.wrong(
+                where, "signal", f"expected {key} = true for model {model.name}, or no such signal is recorded"
+            )
 
 
 def _check_names(sections: Sections, names: Sequence[tuple[tuple[str, int], str, str]]) -> None:

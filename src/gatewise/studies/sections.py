@@ -68,7 +68,7 @@ def looks_secret(text: str) -> bool:
 
 def safe(value: object) -> str:
     """Return a value as an error shows it, and nothing of one that may hold a key."""
-    text = str(value)
+    text = str(value)[:1000]  # far more than is shown
     if looks_secret(text):
         return "what looks like a key (not shown)"
     if _ADDRESS_WITH_MORE.search(text):

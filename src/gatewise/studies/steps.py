@@ -12,14 +12,13 @@ from typing import Any
 
 from gatewise import files
 from gatewise.files.disk import replace_file
-from gatewise.recordings.prompts import PROMPTS, Prompt, read_prompt
 from gatewise.replays.calibrators import calibrate, fittable
 from gatewise.replays.metrics import Point
 from gatewise.replays.policies import Threshold
 from gatewise.replays.summaries import summarize
 from gatewise.replays.traces import Traces
 from gatewise.studies import planning
-from gatewise.studies.designs import Asked, Data, Design, read_text
+from gatewise.studies.designs import Data, Design
 from gatewise.studies.planning import Ranking, Recipe, Source, Survey
 from gatewise.studies.running import Outcome, Step, Work, make_folder
 from gatewise.types import Plan
@@ -125,48 +124,6 @@ def plans_of(data: Data, work: Work) -> tuple[int, Iterator[Plan]]:
 def _made(source: Source, recipe: Recipe, found: Survey, keep: list[bool]) -> Iterator[Plan]:
     with asyncio.Runner() as run:
         yield from planning.plans(source, recipe, Ranking(), found.splits, run, keep=keep)
-
-
-# What asking depends on: the act of these steps is built where models are asked
-
-MANNER = (  # how hard, by which way and under whose name a model is asked decides nothing that it says
-    "key_env",
-    "concurrency",
-    "requests_per_minute",
-    "tokens_per_minute",
-    "timeout",
-    "overall",
-    "proxy",
-    "ca",
-    "threads",
-)
-
-
-def record_reads(work: Work) -> list[dict[str, Any]]:
-    """Return what recorded states depend on, beside the plans."""
-    return [_asked(work.design, model) for model in work.design.models]
-
-
-def judge_reads(work: Work) -> dict[str, Any]:
-    """Return what verdicts depend on, beside the states."""
-    judge = work.design.judge
-    if judge.kind == "own":
-        return {"judge": judge.name, "code": code_digest(work.own(judge.function, "judge", "of question and answer"))}
-    return {"judge": judge.name, **(_asked(work.design, judge) if judge.kind == "model" else {})}
-
-
-def prompt_of(design: Design, asked: Asked) -> Prompt:
-    """Return the words that a model or judge is asked with."""
-    path = design.prompt_path(asked)
-    if path is None:
-        return PROMPTS[asked.prompt]
-    return read_prompt(read_text(path, "a prompt file"), str(path))
-
-
-def _asked(design: Design, asked: Asked) -> dict[str, Any]:
-    plain = {name: value for name, value in vars(asked).items() if name not in MANNER and name != "prices"}
-    prices = asked.prices and [asked.prices.input, asked.prices.output]
-    return {**plain, "prompt": prompt_of(design, asked).digest, "prices": prices}
 
 
 # Maps and replays
