@@ -4,6 +4,7 @@ import json
 import os
 import re
 import socket
+import struct
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -44,6 +45,8 @@ class Reply:
     cut: int | None = None  # bytes of the body after which the connection is closed
     stall: int | None = None  # bytes of the body after which nothing follows
     chunked: bool = False
+    delay: float = 0.0  # seconds before the first byte
+    reset: bool = False  # end the connection with a reset, after whatever else was sent
     raw: bytes | None = None  # these bytes instead, none at all to hang up
 
 
@@ -148,10 +151,16 @@ class Server:
                     server.seen.append(seen)
                     script = server._scripts.get(self.path.partition("?")[0])
                     reply = script(seen) if script else Reply(404, b"nothing here")
-                if reply.raw is None:
-                    self.answer(reply)
-                else:
-                    self.wfile.write(reply.raw)
+                server._over.wait(reply.delay)
+                with suppress(OSError):
+                    if reply.raw is None:
+                        self.answer(reply)
+                    else:
+                        self.wfile.write(reply.raw)
+                if reply.reset:
+                    now = struct.pack("ii", 1, 0)
+                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
+                    self.connection.close()
 
             do_POST = do_GET  # noqa: N815
 

@@ -129,9 +129,10 @@ class Chat:
     def _failure(self, fault: Fault, answer: Answer, raw: str) -> Exception:
         """Return what a call fails with, or tries again after."""
         if answer.status < 400:
-            kind = answer.headers.get("Content-Type", "").partition(";")[0]
-            words = fault.words or f"content type {ascii(self._key.hide(kind))[1:-1][:60] or 'unsaid'}"
-            told = f"a reply of status {answer.status} from {place_of(self.name)} that holds no answer ({words})"
+            kind = ascii(self._key.hide(answer.headers.get("Content-Type", "")).partition(";")[0])[1:-1][:60]
+            of_type = f", of type {kind}" if fault.kind == "garbage" and kind else ""
+            told = f"a reply of status {answer.status} from {place_of(self.name)} that holds no answer"
+            told += f" ({fault.words}{of_type})" if fault.words else ""
         else:
             told = status_line(answer.status, answer.reason, self.name, fault.words)
         if fault.passes:
@@ -143,7 +144,7 @@ class Chat:
         remedies = {
             "auth": f"Check the key in {settings.key_env}"
             if settings.key_env
-            else "Name the variable that holds a key",
+            else "Name the variable that holds its key",
             "quota": "Top up the account or raise its limit, then go on",
             "missing": f"Check the model {ascii(settings.model)[1:-1]} and the address {self.name}",
         }

@@ -147,7 +147,7 @@ async def exchange(
         if len(body) > largest and not refusal:
             raise Unavailable(
                 f"expected a reply of at most {largest:,} bytes from {address}, found more. "
-                "Check the address, or allow larger replies.",
+                "Lower the limit of its tokens, or allow larger replies.",
                 "large",
             )
         return Answer(reply.status, key.hide(reply.reason or ""), reply.headers, bytes(body))

@@ -6,7 +6,7 @@ what they refuse. A `Form` says which of these is used; `simpler` reads a refusa
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ Schema = Literal["json_schema", "bare_schema", "json_object", "plain"]  # from t
 Limit = Literal["max_tokens", "max_completion_tokens"]
 
 SCHEMAS: tuple[Schema, ...] = get_args(Schema)
-OURS = ("messages", "model", "stream", "n")  # what `extra` may not touch: one answer, whole, to these words
+OURS = ("model", "messages", "stream", "n")  # what `extra` may not touch: one answer, whole, to these words
 BOUNDS = ("minLength", "maxLength", "minimum", "maximum")  # keywords that strict servers may not know
 
 
@@ -61,14 +61,19 @@ class Settings:
         for name in ("requests_per_minute", "tokens_per_minute"):
             value = getattr(self, name)
             _require(value is None or value > 0, f"{name} above 0, or none")
+        _require(0 <= self.top_logprobs <= 20, "top_logprobs from 0 to 20")
         _require(bool(self.model), "the name of a model")
         _require(_plain_address(self.url), "a web address such as https://example.org/v1 without user, key or query")
         _require(
             self.proxy in ("", "none") or _plain_address(self.proxy),
             "a proxy such as http://proxy.example.org:3128 without user or password (the environment may hold those)",
         )
-        touched = [name for name in OURS if name in self.extra]
-        _require(not touched, f"an extra body without {' and '.join(touched)}")
+        _require(
+            not self.key_env or _VARIABLE.fullmatch(self.key_env), "the name of an environment variable, no key,"
+        )
+        _require(_is_json(self.extra), "an extra body that is JSON")
+        _require(not set(OURS) & set(self.extra), f"an extra body without {', '.join(OURS)}")
+        _require(not _SECRETS & set(_names_in(self.extra)), "an extra body without a key in it")
 
     @property
     def address(self) -> str:
@@ -77,7 +82,11 @@ class Settings:
         return base if base.endswith("/chat/completions") else f"{base}/chat/completions"
 
 
-def _require(holds: bool, expected: str) -> None:
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRETS = {"api_key", "apikey", "api-key", "key", "authorization", "password", "secret", "token", "access_token"}
+
+
+def _require(holds: object, expected: str) -> None:
     if not holds:  # and what was found is not shown: an address that is none may hold a key
         raise BadChoice(f"expected {expected} in the settings of a model, found another. Correct it.")
 
@@ -88,7 +97,26 @@ def _plain_address(url: str) -> bool:
         known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
-    return known and "@" not in parts.netloc and not parts.query and not parts.fragment and url.isprintable()
+    return known and "@" not in parts.netloc and not (parts.query or parts.fragment) and url.isprintable()
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return isinstance(value, Mapping)
+
+
+def _names_in(value: Any) -> Iterator[str]:
+    """Yield the names of a body in lower case, at every depth."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield str(name).lower()
+            yield from _names_in(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _names_in(inner)
 
 
 @dataclass(frozen=True)
@@ -175,7 +203,7 @@ def _unbounded(schema: Any) -> Any:
 
 # What a refusal names, by the parts of a form; in the order of doubt where it names several
 _NAMED = {
-    "limit": re.compile(r"max_tokens"),
+    "limit": re.compile(r"\bmax_tokens"),
     "temperature": re.compile(r"\btemperature\b"),
     "seed": re.compile(r"\bseed\b"),
     "logprobs": re.compile(r"log_?probs|log probabilities"),
@@ -184,34 +212,36 @@ _NAMED = {
         r"|invalid schema"
     ),
 }
-_TOO_LONG = re.compile(
-    r"context (length|window|size)|too (long|large|many)|maximum context|context_length|exceeds? the"
-)
+_TOO_LONG = re.compile(r"context[ _](length|window|size)|maximum context|tokens?\b.{0,80}\btoo (long|large|many)")
 _BOUND = re.compile("|".join(word.lower() for word in BOUNDS) + r"|unimplemented keys|features? not supported")
-_PARAMETER = re.compile(r'"param"\s*:\s*"([^"]+)"|"loc"\s*:\s*\[([^\]]*)\]|\'loc\'\s*:\s*\(([^)]*)\)')
+_PARAMETER = re.compile(r"""["']param["']\s*:\s*["']([^"']+)|["']loc["']\s*:\s*[\[(]([^\])]*)""")
+_NOTHING_SAID = re.compile(
+    r"\W*(bad request|unprocessable( entity| content)?|not implemented|invalid request|error)?\W*"
+    r"|.*(requested parameters|provider returned error).*",
+    re.DOTALL,
+)
 
 
 def simpler(form: Form, refused: Refused) -> Form | None:
     """Return the next form to try after a refusal, read from the server's own words; None where nothing is left.
 
+    This is for a first call: once an endpoint has answered, a refusal is about what was asked, not about its form.
+
     >>> simpler(FIRST, Refused("", 400, "Unsupported parameter: 'max_tokens' is not supported with this model."))
     Form(schema='json_schema', limit='max_completion_tokens', temperature=True, seed=True, logprobs=True)
     """
-    said = refused.said.lower()
-    structured = " ".join(part for found in _PARAMETER.findall(said) for part in found)
-    for words in (structured, said):
-        named = [part for part, pattern in _NAMED.items() if pattern.search(words)]
-        if "limit" in named and _TOO_LONG.search(said):
-            return None  # no other spelling makes a prompt shorter
-        for part in named:
-            next_form = _without(form, part, said)
-            if next_form is not None:
-                return next_form
-    if "requested parameters" in said:  # somewhere among them; the server does not say which
-        for part in ("schema", "logprobs", "seed", "temperature"):
-            next_form = _without(form, part, said)
-            if next_form is not None:
-                return next_form
+    said = refused.said.lower().replace('\\"', '"')  # a provider's own error, handed on as text
+    if _TOO_LONG.search(said):
+        return None  # no other form makes a prompt shorter
+    parameter = " ".join(part for found in _PARAMETER.findall(said) for part in found)
+    for words in (parameter, said):
+        for part, pattern in _NAMED.items():
+            following = _without(form, part, said) if pattern.search(words) else None
+            if following is not None:
+                return following
+    if _NOTHING_SAID.fullmatch(said):
+        tried = (_without(form, part, said) for part in ("schema", "logprobs", "seed", "temperature"))
+        return next((following for following in tried if following is not None), None)
     return None
 
 

@@ -49,7 +49,7 @@ def fault_in(raw: str) -> Fault | None:
     try:
         value = json.loads(raw)
     except (ValueError, RecursionError):
-        return Fault("garbage", True, False, "a reply that is no JSON")
+        return Fault("garbage", True, False, "no JSON")
     if isinstance(value, dict):
         if not (value.get("error") or value.get("object") == "error"):
             choices = value.get("choices")
@@ -59,9 +59,9 @@ def fault_in(raw: str) -> Fault | None:
             elif isinstance(first, dict) and isinstance(first.get("message"), dict):
                 return None
             else:
-                return Fault("garbage", True, False, "a reply without an answer in it")
+                return Fault("garbage", True, False, "no choice in it")
         return fault_of(_status_in(value), json.dumps(value))
-    return Fault("garbage", True, False, "a reply without an answer in it")
+    return Fault("garbage", True, False, "no choice in it")
 
 
 _QUOTA_CODES = re.compile(r"insufficient_(quota|balance|credits|funds)|billing|quota_exceeded|payment")
