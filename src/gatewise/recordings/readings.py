@@ -277,6 +277,9 @@ def _verdict(found: _Object) -> bool | Unreadable:
     return correct if isinstance(correct, bool) else Unreadable("not a verdict")
 
 
+_UNSEEN = ("Zs", "Zl", "Zp", "Cc", "Cf", "Cs")
+
+
 def _blank(text: str) -> bool:
     """Whether a text has no visible character."""
-    return all(unicodedata.category(letter)[0] in "ZC" for letter in text)
+    return all(unicodedata.category(letter) in _UNSEEN for letter in text)
