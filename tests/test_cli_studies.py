@@ -1,5 +1,6 @@
 """The commands over whole studies as a user meets them."""
 
+import json
 import sys
 
 import pytest
@@ -44,3 +45,15 @@ def test_a_study_file_that_breaks_its_rules_is_one_message(gatewise, tmp_path):
 def test_a_step_that_is_none_is_refused(gatewise):
     code, _, err = gatewise("run", "study.toml", "--fresh", "plans")
     assert (code, "did you mean plan?" in err) == (2, True)
+
+
+def test_a_dry_run_says_what_would_run_and_changes_nothing(gatewise, tmp_path):
+    (tmp_path / "study.toml").write_text(STUDY.replace('local = "x"', 'url = "http://127.0.0.1:9/v1"\nmodel = "x"'))
+    code, out, _ = gatewise("run", "study.toml", "--dry-run", "--json")
+    found = json.loads(out)
+    assert (code, found["schema"], found["study"], found["dry_run"]) == (0, "gatewise.run/1", "s", True)
+    assert [one["step"] for one in found["steps"]] == ["plan", "record", "judge", "calibrate", "replay", "report"]
+    assert {one["how"] for one in found["steps"]} <= {"would run", "absent"}
+    assert not (tmp_path / "s").exists()
+    code, out, _ = gatewise("run", "study.toml", "--dry-run")
+    assert (code, out.splitlines()[0]) == (0, "plan       would run")

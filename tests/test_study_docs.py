@@ -83,3 +83,25 @@ def test_the_example_on_the_page_is_fit(tmp_path):
     (block,) = re.findall(r"^```toml\n(.*?)^```", PAGE, re.M | re.S)
     (tmp_path / "study.toml").write_text(block)
     assert read_study(tmp_path / "study.toml").models
+
+
+def test_the_script_of_the_published_study_fetches_runs_and_hands_its_options_on(tmp_path):
+    import os
+    import shutil
+    import subprocess
+
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "bin").mkdir()
+    script = shutil.copy(ROOT / "experiments" / "paper.sh", tmp_path / "experiments")
+    stub = tmp_path / "bin" / "gatewise"
+    stub.write_text('#!/bin/sh\necho "$@"\n')
+    stub.chmod(0o755)
+    told = subprocess.run(
+        ["bash", script, "--dry-run"],
+        env={"PATH": f"{stub.parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    study = tmp_path / "experiments" / "paper.toml"
+    assert told.splitlines() == ["fetch hotpotqa", "fetch musique", f"run {study} --dry-run"]

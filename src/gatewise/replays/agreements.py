@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gatewise.errors import BadChoice, Unmatched, nearest, shown
-from gatewise.replays.arrays import UNKNOWN, Bools, Coded, Labels, Texts, objects, ratio
+from gatewise.replays.arrays import UNKNOWN, Coded, Ints, Labels, Texts, objects, ratio
 from gatewise.replays.rules import plain
 from gatewise.replays.traces import Traces
 
@@ -83,16 +83,25 @@ def agreement(pairs: Iterable[tuple[bool | None, bool | None]]) -> Agreement:
 
 
 def _counted(first: Labels, second: Labels) -> Agreement:
-    counts = np.bincount((first + 1) * 3 + (second + 1), minlength=9).tolist()
-    return Agreement(
-        both_right=counts[8],
-        first_right=counts[7],
-        second_right=counts[5],
-        both_wrong=counts[4],
-        without_first=counts[1] + counts[2],
-        without_second=counts[3] + counts[6],
-        without_both=counts[0],
-    )
+    return _grouped(first, second, np.zeros(len(first), np.int64), 1)[0]
+
+
+def _grouped(first: Labels, second: Labels, groups: Ints, size: int) -> list[Agreement]:
+    """Return the agreement within each of some groups, numbered from 0."""
+    cells = (first.astype(np.int64) + 1) * 3 + second + 1
+    counts = np.bincount(groups * 9 + cells, minlength=9 * size).reshape(size, 9)
+    return [
+        Agreement(
+            both_right=row[8],
+            first_right=row[7],
+            second_right=row[5],
+            both_wrong=row[4],
+            without_first=row[1] + row[2],
+            without_second=row[3] + row[6],
+            without_both=row[0],
+        )
+        for row in counts.tolist()
+    ]
 
 
 @dataclass(frozen=True)
@@ -130,10 +139,11 @@ def agree(ours: Traces, theirs: Traces, *, by: str | None = None) -> Agreements:
     first, second = ours.correct[here], theirs.correct[here]
     groups = None
     if by is not None:
-        values = _values(ours, by)[here]
-        kinds = sorted({value for value in values.tolist() if value is not None}, key=_sortable)
-        rest = [None] if any(value is None for value in values.tolist()) else []
-        groups = (by, {one: _among(first, second, np.array([v == one for v in values])) for one in [*kinds, *rest]})
+        values = _values(ours, by)[here].tolist()
+        kinds = sorted(set(values), key=lambda value: (value is None, isinstance(value, str), value))
+        place = {value: code for code, value in enumerate(kinds)}
+        codes = np.array([place[value] for value in values], np.int64)
+        groups = (by, dict(zip(kinds, _grouped(first, second, codes, len(kinds)), strict=True)))
     warnings = []
     if "answer" not in ours.table:
         warnings.append("the tables have no answers: nothing says that both judged the same ones.")
@@ -141,14 +151,6 @@ def agree(ours: Traces, theirs: Traces, *, by: str | None = None) -> Agreements:
     if names[0] and names[0] == names[1]:
         warnings.append(f"both tables name the judge {shown(names[0])}: an agreement of a judge with itself.")
     return Agreements(_counted(first, second), groups, (names[0] or "first", names[1] or "second"), tuple(warnings))
-
-
-def _among(first: Labels, second: Labels, chosen: Bools) -> Agreement:
-    return _counted(first[chosen], second[chosen])
-
-
-def _sortable(value: Any) -> tuple[bool, Any]:
-    return (isinstance(value, str), value)
 
 
 def _values(traces: Traces, by: str) -> Texts:
