@@ -62,6 +62,30 @@ def digest_of(path: Path) -> str:
         raise BrokenFile(f"expected a file at {path}, found: {error.strerror}. Check the path.") from None
 
 
+LONGEST_LINE = 1 << 30
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file as they are."""
+    try:
+        with path.open("rb") as stream:
+            while line := stream.readline(LONGEST_LINE):
+                if len(line) == LONGEST_LINE:
+                    raise BrokenFile(f"expected lines of text in {path}, found one without an end. Check the file.")
+                yield line
+    except OSError as error:
+        raise BrokenFile(f"expected a file at {path}, found: {error.strerror}. Check the path.") from None
+
+
+def starts_with(path: Path, head: bytes) -> bool:
+    """Return whether a file begins with these bytes."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(len(head)) == head
+    except OSError as error:
+        raise BrokenFile(f"expected a file at {path}, found: {error.strerror}. Check the path.") from None
+
+
 def unpack(archive: Path, member: str, path: Path) -> None:
     """Write the one file of a ZIP archive that has this name, in whatever folder it stands, to a path."""
     write_pieces(path, _unpacked(archive, member))

@@ -5,6 +5,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, Self
 
@@ -162,6 +163,7 @@ class Count:
     cost: Fraction = field(default_factory=Fraction)  # exact, so that no order changes the sum
     without_cost: int = 0  # replies that name no cost of their own
     latency: Fraction = field(default_factory=Fraction)
+    without_latency: int = 0  # they came in a file
 
 
 @dataclass
@@ -186,9 +188,22 @@ class Tally:
         one.cost += Fraction(cost or 0)
         one.without_cost += cost is None
         one.latency += Fraction(entry.latency or 0)
+        one.without_latency += entry.latency is None
         if entry.started is not None:
             self.first = min(entry.started, self.first if self.first is not None else entry.started)
             self.last = max(entry.started, self.last if self.last is not None else entry.started)
+
+
+def utc(seconds: float) -> str:
+    """Return a moment as it is read.
+
+    >>> utc(0)
+    '1970-01-01T00:00:00Z'
+    """
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return "no date"
 
 
 def _model(body: str) -> str:

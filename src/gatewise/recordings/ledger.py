@@ -108,11 +108,16 @@ class Ledger:
         """Return the newest note on every endpoint and model."""
         return {(one.endpoint, one.model): one.form for one in self._store.notes()}
 
-    def stats(self) -> Tally:
+    def last(self) -> int:
+        """Return how many rows were ever written: the number of entries, where none is damaged."""
+        return self._store.last()
+
+    def stats(self, progress: Progress = lambda done, total: None) -> Tally:
         """Return what the entries add up to, by endpoint, model and kind."""
-        tally = Tally()
-        for entry in self.entries():
+        tally, total = Tally(), self._store.last()
+        for done, entry in enumerate(self.entries(), 1):
             tally.add(entry)
+            progress(done, total)
         return tally
 
     def verify(self, progress: Progress = lambda done, total: None) -> Iterator[Flaw]:

@@ -184,6 +184,7 @@ class Store:
 
     def copy_to(self, path: Path) -> None:
         """Write a small copy to ship: by key, packed, in one file without write-ahead, whole or not at all."""
+        _require_file(path, made=True)
         draft = path.absolute().with_name(f".{path.name}.draft")
         words = dictionary_of(self.entries(by_key=True))
         with _said(path, self.patience):
