@@ -23,6 +23,10 @@ BODY = {"model": "m", "messages": [{"role": "user", "content": "Who?"}], "max_to
 GOOD = as_json(ANSWER)
 
 
+def briefly(value):
+    return repr(value)[:60]
+
+
 @pytest.fixture
 def server():
     with Server() as one:
@@ -101,7 +105,7 @@ def error(status, message="no", sent=None, **more):
         as_json({"object": "error", "message": "busy", "code": 50001}),
         as_json({"error": "busy"}),
     ],
-    ids=repr,
+    ids=briefly,
 )
 def test_what_may_pass_is_asked_again_and_the_answer_is_the_one_that_came(server, hiccup):
     reply = ask(server, hiccup, GOOD, timeout=0.3)
@@ -132,7 +136,7 @@ def test_what_may_pass_is_asked_again_and_the_answer_is_the_one_that_came(server
         (as_json({"choices": []}), "garbage", "holds no answer (no choice in it, of type application/json)."),
         (error(502, "upstream is gone", sent=200), "server", "that holds no answer (upstream is gone)."),
     ],
-    ids=repr,
+    ids=briefly,
 )
 def test_patience_ends_in_a_sentence_and_a_kind(server, script, kind, sentence):
     caught = failed(server, script, timeout=0.1)
@@ -198,7 +202,7 @@ def test_an_address_that_names_nobody_is_said(server):
             "Top up the account",
         ),
     ],
-    ids=repr,
+    ids=briefly,
 )
 def test_what_no_other_call_can_better_is_said_at_once_and_ends_all(server, script, kind, remedy):
     caught = failed(server, script, key_env="SOME_KEY")
@@ -227,7 +231,7 @@ def test_an_endpoint_that_wants_a_key_says_that_none_is_named(server):
         error(400, "Invalid value", sent=200),
         error("invalid_request_error", "Unsupported parameter: 'seed'", sent=200),
     ],
-    ids=repr,
+    ids=briefly,
 )
 def test_a_refusal_of_this_request_is_said_at_once_and_ends_nothing_else(server, script):
     caught = failed(server, script)

@@ -27,6 +27,7 @@ CALLS = Patience(attempts=8)  # about two minutes: an endpoint may be busy for a
 def chat(settings: Settings, *, key: str = "", patience: Patience = CALLS) -> "Chat":
     """Return the endpoint of a model, to be opened with `async with`; the caller keeps the key."""
     kept, key = Key(key), ""  # no frame of a traceback holds it
+    kept.require_fit()
     return Chat(settings, kept, patience)
 
 
@@ -41,7 +42,7 @@ class Chat:
         self._what = f"an answer from {place_of(self.name)}"
         self._pace = Pace(settings.concurrency, settings.requests_per_minute, settings.tokens_per_minute)
         self._proxy = _proxy_for(settings)
-        self._tls = _tls(settings.ca)
+        self._tls = _tls(settings)
         self._shut: Unavailable | None = None  # what calls fail with
         self._shut_until = 0.0
 
@@ -95,8 +96,6 @@ class Chat:
                 within=lambda: (end, settings.overall),
                 hide=self._key.hide,
             )
-        except Refused as refused:
-            failure: Unavailable = refused
         except Unavailable as unavailable:
             failure = hidden(unavailable, self._key)
             if failure.final:
@@ -195,13 +194,15 @@ def _proxy_for(settings: Settings) -> str | None:
     return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
 
 
-def _tls(ca: str) -> ssl.SSLContext:
+def _tls(settings: Settings) -> ssl.SSLContext | bool:
+    if not settings.ca:
+        return True  # what the system trusts
     context = ssl.create_default_context()
-    if not ca:
-        return context
     try:
-        context.load_verify_locations(ca)
+        context.load_verify_locations(settings.ca)
     except OSError as error:  # an SSLError is one
-        found = error.strerror or "no certificates"
-        raise BadChoice(f"expected a file of PEM certificates at {ca}, found: {found}. Name another.") from None
+        found = "no certificate in it" if isinstance(error, ssl.SSLError) else error.strerror
+        raise BadChoice(
+            f"expected a file of PEM certificates at {settings.ca}, found: {found}. Name another."
+        ) from None
     return context

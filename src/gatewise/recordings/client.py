@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from gatewise.errors import BadChoice, Unavailable
+from gatewise.errors import BadChoice, Refused, Unavailable
 from gatewise.recordings.faults import fault_of
 from gatewise.recordings.retries import Hiccup, Patience, patiently, retry_after
 
@@ -26,19 +26,22 @@ LARGEST_REFUSAL = 1 << 16  # bytes read of a reply that is a refusal
 class Key:
     """A key that shows itself to nobody: no `repr`, no pickle and no traceback with its locals has it."""
 
-    __slots__ = ("_value",)
+    __slots__ = ("_fit", "_value")
 
     def __init__(self, value: str) -> None:
-        fit = value.isascii() and value.isprintable() and value == value.strip()
-        self._value, value = (value if fit else ""), ""
-        if not fit:
-            raise BadChoice("expected a key of printable ASCII, found another (a line end?). Check where it is kept.")
+        self._fit = value.isascii() and value.isprintable() and value == value.strip()
+        self._value = value
 
     def __repr__(self) -> str:
         return "(the key)"
 
     def __reduce__(self) -> str:
         raise TypeError("a key is not written down")
+
+    def require_fit(self) -> None:
+        """Raise if no header can carry the key; called where no name in sight holds it."""
+        if not self._fit:
+            raise BadChoice("expected a key of printable ASCII, found another (a line end?). Check where it is kept.")
 
     async def sign(self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         """Send a request with the key, in place of what aiohttp finds in .netrc."""
@@ -163,6 +166,7 @@ async def post(
 ) -> Any:
     """Return the JSON that an endpoint answers to a JSON body."""
     kept, key = Key(key), ""  # no frame of a traceback holds it
+    kept.require_fit()
     require_address(url)
     remedies = {401: "key", 402: "account", 403: "key", 404: "address"}
 
@@ -183,5 +187,8 @@ async def post(
 
 
 def hidden(unavailable: Unavailable, key: Key) -> Unavailable:
-    """Return a failure anew, without the key in its message and without what it came from."""
-    return Unavailable(key.hide(str(unavailable)), unavailable.kind, final=unavailable.final)
+    """Return a failure anew, without the key in its words and without what it came from."""
+    message = key.hide(str(unavailable))
+    if isinstance(unavailable, Refused):
+        return Refused(message, unavailable.status, key.hide(unavailable.said))
+    return Unavailable(message, unavailable.kind, final=unavailable.final)
