@@ -11,7 +11,8 @@ import pytest
 from gatewise.errors import BadChoice, Mistake, Unavailable
 from gatewise.recordings import embedders
 from gatewise.recordings.client import post, session
-from gatewise.recordings.embedders import BATCH, Endpoint, MiniLM, SentenceTransformer, vectors_in
+from gatewise.recordings.embedders import BATCH, Endpoint, MiniLM, SentenceTransformer, kept, vectors_in
+from gatewise.recordings.ledger import Ledger
 from gatewise.recordings.retries import Patience
 from gatewise.recordings.weights import MODELS, fetch_model, weight_path
 from server import Reply, Server, as_json
@@ -101,6 +102,40 @@ def test_only_so_many_requests_are_under_way_at_once(monkeypatch):
 
     assert asyncio.run(once()).shape == (40, 1)
     assert most == embedders.AT_ONCE
+
+
+def ask_kept(url, texts, path):
+    async def once():
+        async with session(QUICK) as opened:
+            call = kept(lambda body: post(opened, url, body, key=KEY, patience=QUICK), url, ledger)
+            return await Endpoint("bge-m3", call)(texts)
+
+    with Ledger.open(path) as ledger:
+        return asyncio.run(once())
+
+
+def test_vectors_that_were_paid_for_are_taken_from_the_ledger(server, tmp_path):
+    path, texts = tmp_path / "ledger.sqlite", [f"text {place}" for place in range(BATCH + 3)]
+    url = server.on("/v1/embeddings", answering)
+    first = ask_kept(url, texts, path)
+    assert len(server.seen) == 2
+    assert np.array_equal(ask_kept(url, texts, path), first)
+    assert len(server.seen) == 2
+    with Ledger.open(path) as ledger:
+        entries = list(ledger.entries())
+    assert {(entry.kind, entry.endpoint) for entry in entries} == {("embedding", url)}
+    assert all(entry.started and entry.latency is not None for entry in entries)
+    assert not any(KEY.encode() in one.read_bytes() for one in tmp_path.iterdir())
+
+
+def test_a_reply_without_vectors_is_no_answer_and_not_kept(server, tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    url = server.on("/v1/embeddings", as_json({"error": {"message": "overloaded"}}), answering)
+    with pytest.raises(Unavailable, match="expected a list of embeddings"):
+        ask_kept(url, ["a"], path)
+    assert ask_kept(url, ["a"], path).tolist() == [vector("a")]
+    with Ledger.open(path) as ledger:
+        assert len(ledger) == 1
 
 
 def test_an_endpoint_survives_more_than_one_event_loop():

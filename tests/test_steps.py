@@ -7,11 +7,13 @@ import pytest
 
 from gatewise.errors import BadChoice, Leak
 from gatewise.files import read_map, read_plans, read_traces, write_traces
+from gatewise.recordings.ledger import Ledger
 from gatewise.replays.calibrators import Isotonic, IsotonicByDepth
 from gatewise.replays.traces import Traces
 from gatewise.studies.designs import read_design
 from gatewise.studies.running import Outcome, Step, Work, run
 from gatewise.studies.steps import code_digest, local_steps, plans_of
+from server import Server, as_json
 
 TEXT = """
 [study]
@@ -173,6 +175,25 @@ def test_a_similarity_of_your_own_is_known_by_its_code(study, tmp_path, monkeypa
     module.write_text(module.read_text() + "# changed\n")
     assert how(study(more, own=own)[1])["plan"] == "done"
     assert code_digest(None) == code_digest(len) == ""
+
+
+def test_vectors_of_an_endpoint_are_paid_for_once_and_stand_in_the_ledger_of_the_study(study):
+    def answering(seen):
+        return as_json(
+            {"data": [{"index": n, "embedding": [len(text), 1.0]} for n, text in enumerate(seen.json["input"])]}
+        )
+
+    with Server() as server:
+        server.on("/v1/embeddings", answering)
+        more = f'[plan]\nsimilarity = "lexical+dense"\nembedder = "{server.url("/v1")}"'
+        design, _, _ = study(more)
+        asked, content = len(server.seen), design.plans_path(design.data[0]).read_bytes()
+        assert asked > 0
+        study(more, fresh=["plan"])
+        assert len(server.seen) == asked
+        assert design.plans_path(design.data[0]).read_bytes() == content
+    with Ledger.open(design.ledger) as ledger:
+        assert {entry.kind for entry in ledger.entries()} == {"embedding"}
 
 
 def test_a_dry_run_makes_plans_by_words_alone_and_writes_none(study, tmp_path):

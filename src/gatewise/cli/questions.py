@@ -190,6 +190,12 @@ def plan(
     key_env: Annotated[
         str, typer.Option("--key-env", help="The environment variable that holds the endpoint's key.")
     ] = "GATEWISE_API_KEY",
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            "--ledger", help="Keep the endpoint's vectors in this ledger, and take them from it.", show_default=False
+        ),
+    ] = None,
     slices: Annotated[int, typer.Option("--slices", min=1, help="How many slices of evidence.")] = 3,
     distractors: Annotated[
         int | None,
@@ -227,7 +233,8 @@ def plan(
     with progress() as advance, asyncio.Runner() as run:
         found = planning.survey(source, recipe, advance)
         warn(found.warnings)
-        with planning.embedding(similarity, embedder, embedding_model, key_from(key_env), cache_folder(), run) as by:
+        key = key_from(key_env)
+        with planning.embedding(similarity, embedder, embedding_model, key, cache_folder(), run, ledger=ledger) as by:
             ranking = planning.Ranking.of(similarity, by, lambda name: own(name, "similarity", "of a question"))
             header = planning.header(source, recipe, ranking, found, run)
             counts: dict[str, PlanCount] = {}

@@ -4,6 +4,8 @@ An embedder is an async callable `texts -> (n, d) array` with a `name` and, wher
 """
 
 import asyncio
+import json
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gatewise.errors import BadChoice, Unavailable
+from gatewise.recordings.calls import Reply, Request
+from gatewise.recordings.ledger import Ledger
 from gatewise.recordings.weights import MODELS, sha256, weight_path
 
 Vectors = npt.NDArray[np.float32]
@@ -80,6 +84,24 @@ def vectors_in(reply: Any, count: int) -> Vectors:
     ):
         raise Unavailable(f"expected {count} finite vectors of one length, found others. Is this an embedding model?")
     return vectors
+
+
+def kept(call: Call, url: str, ledger: Ledger) -> Call:
+    """Return a call that looks into the ledger first, and puts there what it had to ask for: once it can be read."""
+
+    async def once(body: Mapping[str, Any]) -> Any:
+        request = Request(url, body, kind="embedding")
+        had = ledger.find([request.key]).get(request.key)
+        if had:
+            return json.loads(had.raw)
+        started, clock = time.time(), time.perf_counter()
+        reply = await call(body)
+        latency = time.perf_counter() - clock
+        vectors_in(reply, len(body["input"]))  # what holds no vectors is a failure, and asked for again
+        await ledger.put(request, Reply(json.dumps(reply, separators=(",", ":")), started, latency))
+        return reply
+
+    return once
 
 
 class MiniLM:

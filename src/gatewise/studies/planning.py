@@ -7,7 +7,7 @@ to plan. Nothing but hashes and the split of each question is kept in between.
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import compress, islice
@@ -25,6 +25,8 @@ from gatewise.questions.sources import SOURCES
 from gatewise.questions.splits import SHARES, at_random, in_order, leaks, named
 from gatewise.recordings.client import post, session
 from gatewise.recordings.embedders import Embedder, Endpoint, MiniLM, SentenceTransformer
+from gatewise.recordings.embedders import kept as kept_in
+from gatewise.recordings.ledger import Ledger
 from gatewise.recordings.retries import Patience
 from gatewise.studies.fetching import dataset_path
 from gatewise.types import Passage, Plan, Question
@@ -328,11 +330,19 @@ def counted(planned: Iterable[Plan], counts: dict[str, PlanCount]) -> Iterator[P
 
 @contextmanager
 def embedding(
-    similarity: str, by: str, model: str, key: str, cache: Path, run: asyncio.Runner
+    similarity: str,
+    by: str,
+    model: str,
+    key: str,
+    cache: Path,
+    run: asyncio.Runner,
+    *,
+    ledger: Path | None = None,
 ) -> Iterator[Embedder | None]:
     """Yield the embedder that a similarity asks for, None where it asks for none.
 
-    `by` is minilm, sentence-transformers, or the base address of an endpoint that serves `model`.
+    `by` is minilm, sentence-transformers, or the base address of an endpoint that serves `model`. What an endpoint
+    says is kept in the ledger, where one is named, and not paid for again.
     """
     if "dense" not in similarity.split("+"):
         yield None
@@ -346,7 +356,16 @@ def embedding(
         opened = run.run(_entered(stack, session(patience)))
         try:
             url = f"{by.rstrip('/')}/embeddings"
-            yield Endpoint(model, lambda body: post(opened, url, body, key=key, patience=patience))
+
+            async def call(body: Mapping[str, Any]) -> Any:
+                return await post(opened, url, body, key=key, patience=patience)
+
+            if ledger is None:
+                yield Endpoint(model, call)
+            else:
+                with Ledger.open(ledger) as book:
+                    book.require_room()
+                    yield Endpoint(model, kept_in(call, url, book))
         finally:
             run.run(_left(stack))
     else:

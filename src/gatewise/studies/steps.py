@@ -90,8 +90,10 @@ def _plan(work: Work) -> Outcome:
             work.warn(found.warnings)
             keep = planning.kept(found.splits, data.splits, data.limit)
             plan = design.plan
+            key = work.key(plan.key_env)
+            make_folder(design.ledger.parent)
             with planning.embedding(
-                plan.similarity, plan.embedder, plan.embedding_model, work.key(plan.key_env), work.cache, run
+                plan.similarity, plan.embedder, plan.embedding_model, key, work.cache, run, ledger=design.ledger
             ) as embedder:
                 ranking = Ranking.of(
                     plan.similarity, embedder, lambda name: work.own(name, "similarity", "of a question")
