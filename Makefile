@@ -1,6 +1,7 @@
 # make demo    what gatewise does, in one command
 # make test    what CI runs: format, lint, types, all tests
 # make bench   speed against named peers, side by side
+# make format  put lines right
 # make lock    write the locked requirements anew
 PYTHON ?= python3
 BIN := .venv/bin

@@ -75,6 +75,15 @@ def test_plans_written_to_a_file_are_the_same_bytes_and_are_summed(gatewise, tmp
     }
 
 
+def test_question_texts_that_stand_in_two_splits_are_counted(gatewise, tmp_path):
+    again = {**ROWS[0], "id": "again", "question": "WHICH river is number 0 ..."}
+    (tmp_path / "twice.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, again]))
+    for name, expected in (("mine", 0), ("twice", 1)):
+        _, out, err = gatewise("plan", "--dataset", name, "--file", f"{name}.jsonl", "--json")
+        assert json.loads(out)["shared_texts"] == expected
+        assert ("1 normalized question texts stand in more than one split" in err) == bool(expected)
+
+
 def test_the_same_file_gives_the_same_bytes_in_another_process(gatewise, tmp_path):
     command = [sys.executable, "-m", "gatewise", "plan", "--dataset", "mine", "--file", "mine.jsonl", "--split"]
     outs = {

@@ -250,7 +250,13 @@ def plan(
     splits = {name: one.as_json() for name, one in counts.items()}
     if as_json:
         print_json(
-            {"schema": "gatewise.plan/1", "output": output and str(output), "header": header, "splits": splits}
+            {
+                "schema": "gatewise.plan/1",
+                "output": output and str(output),
+                "header": header,
+                "splits": splits,
+                "shared_texts": found.shared_texts,
+            }
         )
         return
     skipped = ", ".join(f"{count:,} {rule}" for rule, count in found.intake.skipped.items())
