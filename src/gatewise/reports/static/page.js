@@ -136,6 +136,8 @@
   const limit = () => Math.max(set().depths - 1, 0);
   const whole = (text) => String(text ?? "").toWellFormed?.() ?? String(text ?? "");
 
+  const valueInAddress = (value, at) => (value !== null && value.length > 200 ? `@${at}` : whole(value));
+
   function addressed() {
     const query = new URLSearchParams();
     const { groupings, model } = set();
@@ -144,7 +146,7 @@
     if (view.budget !== Math.min(FRESH.budget, limit())) query.set("budget", view.budget);
     if (view.column >= 0) {
       query.set("by", groupings[view.column].column);
-      query.set("is", groupings[view.column].values[view.value] ?? "");
+      query.set("is", valueInAddress(groupings[view.column].values[view.value], view.value));
     }
     if (view.question >= 0) query.set("question", view.question);
     return `#${query}`;
@@ -165,7 +167,7 @@
     view.budget = Math.min(budget >= 0 ? budget : FRESH.budget, limit());
     if (query.get("map") === "calibrated" && set().scores.calibrated) view.map = "calibrated";
     const column = set().groupings.findIndex((one) => whole(one.column) === query.get("by"));
-    const value = column < 0 ? -1 : set().groupings[column].values.findIndex((one) => whole(one) === query.get("is"));
+    const value = column < 0 ? -1 : set().groupings[column].values.findIndex((one, at) => valueInAddress(one, at) === query.get("is"));
     if (value >= 0) Object.assign(view, { column, value });
     if ([...OUTCOMES, "moved"].includes(query.get("show"))) view.show = query.get("show");
     view.find = query.get("find") ?? "";
@@ -196,6 +198,7 @@
   const count = (value) => value.toLocaleString("en");
   const exact = (value) => (value === null ? "nothing to divide by" : String(value));
   const plain = (value) => String(Math.round(value * 1e4) / 1e4);
+  const clipped = (value, most = 300) => (value.length > most ? `${value.slice(0, most)}…` : value);
 
   // ---------------------------------------------------------------- the gate's controls
 
@@ -204,7 +207,7 @@
 
   function fillControls() {
     const { groupings, depths, scores } = set();
-    $("set").replaceChildren(...file.sets.map((one, at) => new Option(one.model ?? "(no model named)", at)));
+    $("set").replaceChildren(...file.sets.map((one, at) => new Option(clipped(one.model ?? "(no model named)", 120), at)));
     $("set").value = view.set;
     $("set-field").hidden = file.sets.length < 2;
     for (const radio of document.getElementsByName("map")) {
@@ -217,7 +220,7 @@
     $("column").value = view.column;
     $("group-field").hidden = !groupings.length;
     const values = view.column < 0 ? [] : groupings[view.column].values;
-    $("value").replaceChildren(...values.map((one, at) => new Option(`${one ?? "(none)"}  ·  ${count(groupings[view.column].subsets[at].n)}`, at)));
+    $("value").replaceChildren(...values.map((one, at) => new Option(`${clipped(one ?? "(none)", 60)}  ·  ${count(groupings[view.column].subsets[at].n)}`, at)));
     $("value").value = view.value;
     $("value").hidden = view.column < 0;
     const model = file.sets.length > 1 || set().model === null ? "" : `${set().model} · `;
@@ -278,7 +281,7 @@
     const gates = shownNames().map((name) => rowOfNumbers(name, `gate ${name}`, points[name]));
     const baselines = Object.entries(group.baselines).map(([name, one]) => rowOfNumbers(name, "baseline", one));
     $("numbers").tBodies[0].replaceChildren(...gates, ...baselines);
-    const which = view.column < 0 ? "" : `${set().groupings[view.column].column}: ${set().groupings[view.column].values[view.value] ?? "(none)"}, `;
+    const which = view.column < 0 ? "" : `${set().groupings[view.column].column}: ${clipped(set().groupings[view.column].values[view.value] ?? "(none)", 60)}, `;
     $("numbers-aside").textContent = `${which}${count(group.n)} questions`;
   }
 
@@ -291,10 +294,11 @@
         const part = make("i", `i-${one}`);
         part.style.flex = `${by[at]} 0 0`;
         part.title = `${word(one)}: ${count(by[at])}`;
+        if (by[at] > 0.08 * subset().n) part.textContent = count(by[at]);
         bar.append(part);
       });
       return make("div", "flow", make("span", name, name), bar);
-    }));
+    }), make("div", "flow-key", ...OUTCOMES.filter((_, at) => Object.values(counts.by).some((by) => by[at])).map((one) => make("span", "", make("i", `i-${one}`), word(one)))));
   }
 
   function say(points) {
@@ -418,8 +422,8 @@
   }
 
   function showLegend() {
-    const keys = shownNames().map((name) => make("span", name, make("span", SHAPES[name]), name === "raw" ? "raw: solid line" : "calibrated: dashed line"));
-    $("legend").replaceChildren(...keys, make("span", "", "□ baselines"), make("span", "", `large: the gate at hi ${view.hi}, budget ${view.budget}`));
+    const keys = shownNames().map((name) => make("span", name, make("span", SHAPES[name]), `${file.names[name]}, ${name === "raw" ? "solid" : "dashed"} line`));
+    $("legend").replaceChildren(...keys, make("span", "", "□ without a gate"), make("span", "", `large marks: the gates at hi ${view.hi}, budget ${view.budget}`));
   }
 
   // ---------------------------------------------------------------- questions: which, in what order
@@ -545,7 +549,6 @@
 
   const COLUMNS = [["id", "Id"], ["question", "Question"], ["answer", "Answer"], ["depth", "Depth"], ["outcome", "Outcome"], ["moved", "Moved"]];
   const TALLEST = 8e6; // pixels: browsers cannot scroll much further, so longer tables scroll in proportion
-  const MOST_SHOWN = 300; // characters of a cell
   let active = 0;
 
   function buildHead() {
@@ -563,7 +566,6 @@
     }));
   }
 
-  const clipped = (value) => (value.length > MOST_SHOWN ? `${value.slice(0, MOST_SHOWN)}…` : value);
   const rowHeight = () => parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--row"));
   const scale = () => {
     const full = source.total * rowHeight(), tall = Math.min(full, TALLEST), seen = $("body").clientHeight;
@@ -600,7 +602,10 @@
     return line;
   }
 
-  function paintRows(everything = 0) {
+  const PRINTED = 200; // rows of the table on paper
+  let printing = false;
+
+  function paintRows() {
     const { full, tall, seen, factor } = scale(), height = rowHeight();
     const rows = $("rows");
     rows.style.height = `${tall}px`;
@@ -610,8 +615,8 @@
     }
     const offset = $("body").scrollTop * factor;
     const shift = $("body").scrollTop - offset;
-    const first = everything ? 0 : Math.max(0, Math.floor(offset / height) - 4);
-    const last = everything ? Math.min(everything, source.total) : Math.min(source.total, Math.ceil((offset + seen) / height) + 4);
+    const first = printing ? 0 : Math.max(0, Math.floor(offset / height) - 4);
+    const last = printing ? Math.min(PRINTED, source.total) : Math.min(source.total, Math.ceil((offset + seen) / height) + 4);
     source.want?.(first, last);
     const lines = [];
     for (let place = first; place < last; place++) lines.push(lineOf(place, height, place * height + shift));
@@ -621,7 +626,9 @@
 
   function showTable() {
     $("grid").setAttribute("aria-rowcount", source.total + 1);
-    $("shown").textContent = source.total === subset().n ? count(source.total) : `${count(source.total)} of ${count(subset().n)}`;
+    const [total, all] = [count(source.total), count(subset().n)];
+    const first = printing && source.total > PRINTED ? `the first ${PRINTED} of ` : "";
+    $("shown").textContent = first + (source.total === subset().n ? total : `${total} of ${all}`);
     for (const cell of $("head").children) {
       const by = view.sort.replace("-", "") === cell.dataset.name;
       cell.setAttribute("aria-sort", by ? (view.sort.startsWith("-") ? "descending" : "ascending") : "none");
@@ -673,7 +680,7 @@
       said = score === null ? "no confidence: goes on" : `${value} < ${plain(view.hi)}: goes on`;
     } else {
       line.classList.add("stop");
-      const why = last + 1 > depth && depth === last && depth < view.budget ? "no more evidence" : "budget spent";
+      const why = depth === last ? "no more evidence" : "budget spent";
       said = {
         [COMMIT]: `commits here: ${value} ≥ ${plain(view.hi)}`,
         [ABSTAIN]: `abstains: ${why}, ${value} ≤ ${plain(view.lo)}`,
@@ -711,8 +718,8 @@
     }
     const { id, question, about, states, evidence } = opened.book;
     $("question-heading").textContent = question ?? "(no question text)";
-    const known = about.filter(([, value]) => value !== null).map(([name, value]) => `${name} ${value}`);
-    $("question-about").textContent = [`id ${id}`, ...known].join(" · ");
+    const known = about.filter(([, value]) => value !== null).map(([name, value]) => `${name} ${clipped(value)}`);
+    $("question-about").textContent = [`id ${clipped(id)}`, ...known].join(" · ");
     const open = new Set([...$("walk").querySelectorAll("details[open]")].map((one) => one.dataset.depth));
     const same = $("walk").dataset.row === `${view.set}.${row}`;
     const stops = Object.fromEntries(shownNames().map((name) => [name, source.stopOf(row, name)]));
@@ -776,6 +783,7 @@
 
   let pending = null;
   let late = 0;
+  const work = []; // milliseconds of the latest repaints
   const EVERYTHING = ["controls", "charts", "gate", "rows"];
   const LARGE = 50_000; // rows from which the table waits until a slider rests
 
@@ -784,9 +792,12 @@
     if (!pending) {
       pending = new Set();
       requestAnimationFrame(() => {
-        const todo = pending;
+        const todo = pending, start = performance.now();
         pending = null;
         paint(todo);
+        document.body.offsetHeight; // the layout is part of the work
+        work.push(performance.now() - start);
+        if (work.length > 1000) work.shift();
       });
     }
     what.forEach((one) => pending.add(one));
@@ -946,12 +957,10 @@
     follow(location.hash);
     changed(...EVERYTHING);
   });
-  const PRINTED = 200;
-  addEventListener("beforeprint", () => {
-    paintRows(PRINTED);
-    if (source.total > PRINTED) $("shown").textContent = `the first ${PRINTED} of ${count(source.total)}`;
+  for (const [when, now] of [["beforeprint", true], ["afterprint", false]]) addEventListener(when, () => {
+    printing = now;
+    showTable();
   });
-  addEventListener("afterprint", showTable);
   let across = 0;
   new ResizeObserver(([entry]) => {
     if (Math.abs(entry.contentRect.width - across) < 1) return;
@@ -972,6 +981,7 @@
     point: (name) => ({ ...operatingPoint(subset(), name, view.hi, view.budget) }),
     stops: (name) => ({ depth: [...local.stops[name].depth], action: [...local.stops[name].action] }),
     counts: () => structuredClone(source.counts),
+    work: () => [...work],
     snippet,
   });
 })().catch((error) => {
