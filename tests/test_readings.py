@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from decimal import Context, localcontext
 from pathlib import Path
 
 import pytest
@@ -166,3 +167,9 @@ def test_the_answer_of_two_objects_stands_in_no_single_place():
     one = '{"answer": "Paris", "confidence": 85}'
     assert answer_span(one + one) is None
     assert answer_span('{"answer": 1889, "confidence": 85}') == (11, 15)
+
+
+def test_the_callers_decimal_arithmetic_does_not_enter():
+    with localcontext(Context(prec=2, traps=[])):
+        assert read_answer('{"answer": "a", "confidence": 99.9}') == Said("a", 0.999)
+        assert read_answer('{"answer": "a", "confidence": 1e99999999999999999999}') == Unreadable("out of range")

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -130,7 +130,7 @@ _REST = re.compile(r"[\s`\]]*+\Z")  # what may follow the object of a reply that
 _CUT = {"length", "max_tokens", "model_length", "error", "abort", "insufficient_system_resource"}
 _DECLINED = {"content_filter", "refusal"}
 _REFUSAL = re.compile(
-    r"\W*(?:i['’]?m (?:very |so )?sorry|i am (?:very |so )?sorry|sorry|i apologi[sz]e|i can(?:not|['’]t|not)|"
+    r"\W*+(?:i['’]?m (?:very |so )?sorry|i am (?:very |so )?sorry|sorry|i apologi[sz]e|i can(?:not|['’]t| not)|"
     r"i (?:won['’]t|will not)|i['’]?m (?:unable|not able)|i am (?:unable|not able)|as an ai)\b",
     re.IGNORECASE,
 )
@@ -239,8 +239,10 @@ def _answer(found: _Object) -> Said | Unreadable:
 _CONSTANTS = ("NaN", "Infinity", "-Infinity")
 _STATED = re.compile(
     r"\s*+([-+]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][-+]?[0-9]++)?)"
-    r"\s*+(?:(%|percent)|(?:/|out of)\s*+([0-9]++(?:\.[0-9]++)?))?\s*+"
+    r"\s*+(?:(%|percent)|(?:/|out of)\s*+([0-9]++(?:\.[0-9]++)?))?\s*+",
+    re.IGNORECASE,
 )
+_ARITHMETIC = Context(prec=40)  # ours, whatever the caller's is
 
 
 def _confidence(stated: Any) -> float | Unreadable:
@@ -265,7 +267,7 @@ def _confidence(stated: Any) -> float | Unreadable:
         return Unreadable("ambiguous scale")
     if not 0 <= number <= 100:
         return Unreadable("out of range")
-    return abs(float(number.scaleb(-2)))  # in decimals, so that 99.9 is .999; and −0 is 0
+    return abs(float(number.scaleb(-2, _ARITHMETIC)))  # in decimals, so that 99.9 is .999; and −0 is 0
 
 
 def _verdict(found: _Object) -> bool | Unreadable:
