@@ -126,6 +126,10 @@ def test_each_per_cent_is_the_double_nearest_to_it():
         assert read_answer(reply).confidence == tenth / 1000
 
 
+def test_minus_nothing_is_nothing():
+    assert str(read_answer('{"answer": "a", "confidence": -0.0}').confidence) == "0.0"
+
+
 SIZE = 5_000_000
 HUGE = {
     "braces": "{" * SIZE,

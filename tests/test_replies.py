@@ -154,6 +154,14 @@ def test_tokens_without_bytes_serve_where_their_texts_are_the_content():
     assert token_probability(found) == pytest.approx(mean(1))
 
 
+def test_a_token_without_text_does_not_count_and_no_probability_exceeds_one():
+    listed = tokens('{"answer": "', "Zürich", "", " 😀", '", "confidence": 85}')
+    assert token_probability(read_reply(raw(choice=listed))) == pytest.approx(mean(1, 3))
+    for row in listed["logprobs"]["content"]:
+        row["logprob"] = 1e-7  # as rounding gives it
+    assert token_probability(read_reply(raw(choice=listed))) == 1.0
+
+
 def test_escapes_and_numbers_are_found_where_they_stand():
     content = '{"confidence": 85, "answer" : "a\\"\\u00e9\\n"}'
     found = read_reply(raw({"content": content}, choice=tokens(content[:31], content[31:35], content[35:])))
