@@ -11,7 +11,8 @@ from gatewise.errors import BadChoice, Unmatched
 from gatewise.files import write_traces
 from gatewise.replays.agreements import Agreement, agree, agreement
 from gatewise.replays.traces import Traces
-from gatewise.reports.tables import agreement_tables, text
+from gatewise.reports.results import agreement_tables
+from gatewise.reports.tables import text
 
 TABLE = {
     "trace_id": ["a", "a", "b", "b"],

@@ -51,7 +51,7 @@ FOREIGN = {
     "xllamacpp": {"recordings/local"},
     "torch": {"recordings/transformer"},
     "transformers": {"recordings/transformer"},
-    "matplotlib": {"reports/plots"},
+    "matplotlib": {"reports/panels"},
     "onnxruntime": {"recordings/embedders"},
     "tokenizers": {"recordings/embedders"},
     "sentence_transformers": {"recordings/embedders"},

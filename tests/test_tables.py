@@ -1,50 +1,6 @@
 import pytest
 
-from gatewise import Isotonic, Traces, calibrate, frontier, read, summarize
-from gatewise.reports.tables import (
-    Column,
-    Table,
-    frontier_table,
-    printable,
-    readings_table,
-    summary_tables,
-    text,
-)
-
-COLUMNS = {
-    "trace_id": ["a", "a", "b", "c", "c"],
-    "depth": [0, 1, 0, 0, 1],
-    "confidence": [0.4, 0.9, None, 0.2, 0.8],
-    "correct": [False, True, None, False, True],
-    "split": ["test", "test", "test", "calibration", "calibration"],
-    "dataset": ["x"] * 5,
-    "question": ["Who?", "Who?", "What?", "Where?", "Where?"],
-}
-
-
-@pytest.fixture
-def summary():
-    traces = Traces.from_columns(COLUMNS)
-    return summarize(traces.split("test"), calibrated=calibrate(traces), by="dataset")
-
-
-def test_every_table_is_rectangular_and_aligned(summary):
-    tables = list(summary_tables(summary))
-    assert len(tables) > 10
-    for table in tables:
-        assert all(len(row) == len(table.columns) for row in table.rows)
-        lines = text(table).splitlines()
-        assert lines[0] == table.title
-        if table.columns[-1].kind != "text":
-            assert len({len(line) for line in lines[1 : 2 + len(table.rows)]}) == 1
-
-
-def test_ratios_of_nothing_show_as_a_dash_and_missing_verdicts_are_noted(summary):
-    shown = "\n".join(map(text, summary_tables(summary)))
-    assert "–" in shown
-    assert "1 commits of a system have no verdict" in shown
-    assert "None" not in shown
-    assert "nan" not in shown
+from gatewise.reports.tables import BOLD, Column, Table, best_across, best_down, printable, text
 
 
 def test_wide_and_hostile_text_keeps_columns_and_terminal():
@@ -61,22 +17,43 @@ def test_prices_show_enough_digits():
     assert [line.strip() for line in text(table).splitlines()[2:]] == ["0.00", "0.000123", "2.46", "0.0936"]
 
 
-def test_a_frontier_shows_its_best_points_and_its_readings():
-    surface = frontier(Traces.from_columns(COLUMNS))
-    assert "0.8" in text(frontier_table("raw", surface))
-    rows = [("raw", budget, reading) for budget, reading in enumerate(read(surface, "coverage", 0.9))]
-    assert text(readings_table("At", rows)).count("not attainable") == 2
+def test_the_best_of_a_column_are_found_among_rows_of_one_key_by_their_hidden_digits():
+    rows = [
+        ("a", 0.5),
+        ("a", 0.5000001),
+        ("b", 0.1),
+        ("b", None),
+        ("c", 0.2),
+        ("c", 0.2),
+        ("d", 0.3),
+        ("d", 0.3),
+        ("d", 0.1),
+    ]
+    assert list(best_down(rows, 1, keys=1)) == [(1, 1), (6, 1), (7, 1)]
+    assert list(best_down(rows, 1, least=True)) == [(2, 1), (8, 1)]
+    assert list(best_across([(1, 2.0, None), (3, 3), (2, 1)], (0, 1), least=True)) == [(0, 0), (2, 1)]
 
 
-def test_the_raw_thresholds_of_a_sweep_are_shown_to_the_last_digit():
-    score = Isotonic((0.1, 0.9), (0.25, 1.0))  # 0.33 lies between the knots, at no short decimal
-    traces = Traces.from_columns(COLUMNS).split("test")
-    summary = summarize(traces, calibrated=score)
-    shown = "\n".join(map(text, summary_tables(summary)))
-    steps = summary.thresholds["calibrated"]
-    assert steps
-    assert len(repr(steps[1].equivalent[1])) > 10
-    for step in steps:
-        assert not step.point.committed or repr(step.equivalent[1]) in shown
-    assert steps[0].equivalent[0] is None  # every score lies above .2
-    assert "raw lo –: never abstains" in shown
+BEST = Table("T", (Column("name"), Column("x", "plain", 1)), (("a", 1.0), ("b", 12.0)), best=frozenset({(1, 1)}))
+
+
+def test_the_best_are_marked_where_somebody_reads_and_nothing_moves():
+    assert text(BEST).splitlines() == ["T", "  name     x", "  a      1.0", "  b     12.0"]
+    assert text(BEST, stars=True).splitlines() == ["T", "  name     x", "  a      1.0", "  b     12.0*", "  * best"]
+    bold = text(BEST, stars=True, bold=True)
+    assert bold.count(BOLD) == 1
+    assert BOLD not in text(BEST, stars=True)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_a_table_keeps_to_the_width_of_the_terminal_and_loses_no_value(width):
+    columns = (Column("name"), *(Column(f"column {at}", "count") for at in range(12)))
+    rows = tuple(
+        (name, *range(1000, 1012)) for name in ("one", "a name that goes on and on, longer than any line " * 3)
+    )
+    shown = text(Table("T", columns, rows, keys=1), width=width)
+    assert max(map(len, shown.splitlines())) <= width
+    assert all(shown.count(f"{value:,}") == 2 for value in range(1000, 1012))
+    assert all(f"column {at}" in shown for at in range(12))
+    assert "…" in shown
+    assert "…" not in text(Table("T", columns, rows, keys=1))

@@ -7,6 +7,8 @@ import pytest
 
 from gatewise import BadChoice
 from gatewise.cli import terminal
+from gatewise.reports.tables import text
+from test_tables import BEST
 
 
 class Screen(io.StringIO):
@@ -47,3 +49,24 @@ def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
 def test_what_cannot_be_called_by_module_and_name_is_refused(name):
     with pytest.raises(BadChoice, match=name.partition(":")[0]):
         terminal.own(name, "policy", "View -> actions")
+
+
+@pytest.mark.parametrize(
+    ("no_color", "term", "bold"), [("", "xterm", True), ("1", "xterm", False), ("", "dumb", False)]
+)
+def test_tables_are_bold_on_a_terminal_that_shows_it_and_wants_it(monkeypatch, no_color, term, bold):
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setenv("COLUMNS", "60")
+    terminal.print_tables([BEST])
+    assert ("\x1b" in screen.getvalue()) is bold
+    assert "12.0*" in screen.getvalue()
+
+
+def test_tables_in_a_pipe_are_plain_whatever_the_terminal_is(monkeypatch, capsys):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "20")
+    terminal.print_tables([BEST])
+    assert capsys.readouterr().out == f"\n{text(BEST)}\n"

@@ -21,7 +21,7 @@ def agree(
     """Say how far two judges agree on the same recorded answers: counts, share, Cohen's kappa."""
     from gatewise.files import read_traces
     from gatewise.replays.agreements import agree as compared
-    from gatewise.reports.tables import agreement_tables
+    from gatewise.reports.results import agreement_tables
 
     with progress() as advance:
         tables = [read_traces(path, progress=advance) for path in (first, second)]

@@ -50,6 +50,28 @@ LeakOption = Annotated[
 ]
 LoOption = Annotated[float, typer.Option("--lo", min=0, max=1, help="At the end, abstain at this score or below.")]
 
+GateLoOption = Annotated[
+    float | None,
+    typer.Option(
+        "--lo",
+        min=0,
+        max=1,
+        help="At the end, abstain at this score or below; default: .3, or --hi where that is lower.",
+        show_default=False,
+    ),
+]
+HiOption = Annotated[float, typer.Option("--hi", min=0, max=1, help="Commit at this score or above.")]
+BudgetOption = Annotated[int, typer.Option("--budget", min=0, help="The most retrievals of the gates.")]
+PolicyOption = Annotated[
+    list[str],
+    typer.Option(
+        "--policy",
+        help="Replay this policy too: parametric, rag@K, adaptive, or your own as module:name; may be repeated.",
+        show_default=False,
+    ),
+]
+ByOption = Annotated[str, typer.Option("--by", help="Break everything down by this column.", show_default=False)]
+
 
 def check(
     traces: TracesArgument,
@@ -67,10 +89,10 @@ def check(
     from gatewise.files import write_traces
     from gatewise.files.disk import require_apart
     from gatewise.replays.census import census
-    from gatewise.reports.tables import census_tables
+    from gatewise.reports.results import census_tables
 
     require_apart(output, traces)
-    found = _read(traces, signal, cost)
+    found = read_chosen(traces, signal, cost)
     if output:
         write_traces(found, output)
     counts = census(found)
@@ -104,7 +126,7 @@ def calibrate(
     from gatewise.reports.tables import Column, Table
 
     require_apart(output, traces)
-    chosen = _read(traces, signal, cost).choose([model] if model else [], dataset)
+    chosen = read_chosen(traces, signal, cost).choose([model] if model else [], dataset)
     fitted = calibrators.calibrate(chosen, split=split, by_depth=by_depth)
     files.write_map(fitted, output)
     part = chosen.split(split)
@@ -142,27 +164,11 @@ def calibrate(
 def replay(
     traces: TracesArgument,
     map_path: MapOption = None,
-    lo: Annotated[
-        float | None,
-        typer.Option(
-            "--lo",
-            min=0,
-            max=1,
-            help="At the end, abstain at this score or below; default: .3, or --hi where that is lower.",
-            show_default=False,
-        ),
-    ] = None,
-    hi: Annotated[float, typer.Option("--hi", min=0, max=1, help="Commit at this score or above.")] = 0.7,
-    budget: Annotated[int, typer.Option("--budget", min=0, help="The most retrievals of the gates.")] = 3,
-    policy: Annotated[
-        list[str],
-        typer.Option(
-            "--policy",
-            help="Replay this policy too: parametric, rag@K, adaptive, or your own as module:name; may be repeated.",
-            show_default=False,
-        ),
-    ] = [],  # noqa: B006
-    by: Annotated[str, typer.Option("--by", help="Break everything down by this column.", show_default=False)] = "",
+    lo: GateLoOption = None,
+    hi: HiOption = 0.7,
+    budget: BudgetOption = 3,
+    policy: PolicyOption = [],  # noqa: B006
+    by: ByOption = "",
     model: ModelOption = "",
     dataset: DatasetOption = [],  # noqa: B006
     split: SplitOption = "test",
@@ -174,16 +180,17 @@ def replay(
     """Replay the gate, the baselines and your policies over recorded states."""
     from gatewise.replays.policies import Threshold
     from gatewise.replays.summaries import summarize
-    from gatewise.reports.tables import summary_tables
+    from gatewise.reports.results import summary_tables
+    from gatewise.studies.choosing import part_of
 
     gate = Threshold(lo=min(0.3, hi) if lo is None else lo, hi=hi)
-    policies = {name: _policy(name) for name in policy}
+    policies = {name: policy_named(name) for name in policy}
     with progress() as advance:
-        chosen = _read(traces, signal, cost, advance).choose([model] if model else [], dataset)
+        chosen = read_chosen(traces, signal, cost, advance).choose([model] if model else [], dataset)
         fitted = _map(chosen, map_path)
         with redirect_stdout(sys.stderr):  # whatever a policy prints is no result
             summary = summarize(
-                _part(chosen, split),
+                part_of(chosen, split),
                 calibrated=fitted,
                 gate=gate,
                 budget=budget,
@@ -231,14 +238,15 @@ def frontier(
     from gatewise.files.disk import require_apart
     from gatewise.replays import frontier as exact
     from gatewise.replays.calibrators import Raw, doubts, require_no_leak, require_same_signal
-    from gatewise.reports.tables import frontier_table, readings_table
+    from gatewise.reports.results import frontier_table, readings_table
+    from gatewise.studies.choosing import part_of
 
     require_apart(output, [*traces, *([map_path] if map_path else [])])
     targets = [_target(text, exact.TARGETS) for text in at]
-    chosen = _read(traces, signal, cost).choose([model] if model else [], dataset)
+    chosen = read_chosen(traces, signal, cost).choose([model] if model else [], dataset)
     one_model = chosen.require_one_model()
     fitted = _map(chosen, map_path)
-    part = _part(chosen, split)
+    part = part_of(chosen, split)
     if fitted:
         (require_same_signal if allow_leak else require_no_leak)(fitted, part)
     warn(doubts(fitted, one_model))
@@ -332,12 +340,13 @@ def paper(as_json: JsonOption = False) -> None:
         raise typer.Exit(1)
 
 
-def _read(
+def read_chosen(
     paths: list[Path],
     signal: str,
     cost: str = "cost",
     advance: "Callable[[str, int, int], None]" = lambda what, done, total: None,
 ) -> "Traces":
+    """Read traces, and say what deserves a look."""
     from gatewise.files import read_traces
 
     found = read_traces(*paths, signal=signal, cost=cost, progress=advance)
@@ -345,32 +354,13 @@ def _read(
     return found
 
 
-def _part(traces: "Traces", split: str) -> "Traces":
-    from gatewise.replays.traces import named
-
-    part = traces.split(split)
-    if not len(part):
-        known = named(traces.splits)
-        raise BadChoice(
-            f"expected traces of split {split!r}, found only {', '.join(known)}{nearest(split, known)}. "
-            "Choose one with --split."
-        )
-    return part
-
-
 def _map(traces: "Traces", path: Path | None) -> "Isotonic | IsotonicByDepth | None":
     from gatewise.files import read_map
-    from gatewise.replays.calibrators import calibrate as fit
-    from gatewise.replays.calibrators import fittable
+    from gatewise.studies.choosing import map_for
 
-    if path:
-        return read_map(path)
-    part = traces.split("calibration")
-    if fittable(part):
-        return fit(traces)
-    lacking = "no record with a confidence and a verdict at depth 0 in the" if len(part) else "no"
-    warn([f"{lacking} calibration split and no --map: only the raw score is replayed."])
-    return None
+    fitted, lacking = map_for(traces, read_map(path) if path else None)
+    warn([lacking] if lacking else [])
+    return fitted
 
 
 def _about_map(
@@ -405,7 +395,7 @@ def _target(text: str, known: tuple[str, ...]) -> tuple[str, float]:
     return name, value
 
 
-def _policy(name: str) -> "Policy":
+def policy_named(name: str) -> "Policy":
     """Return a built-in policy by its name, or the user's by module:name."""
     from gatewise.replays.policies import BASELINES, FixedDepth
 

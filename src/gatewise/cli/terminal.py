@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import shutil
 import sys
 import threading
 import traceback
@@ -72,11 +73,18 @@ def key_from(variable: str) -> str:
 
 
 def print_tables(tables: "Iterable[Table]") -> None:
-    """Print tables, aligned for reading, a blank line before each."""
+    """Print tables, aligned, a blank line before each.
+
+    On a terminal they keep to its width and the best values carry a star, in bold unless NO_COLOR is set or the
+    terminal is a dumb one. Where the output goes to a file or a program, every row is one line without marks.
+    """
     from gatewise.reports.tables import text
 
+    watched = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if watched else None
+    bold = watched and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
     for table in tables:
-        print(f"\n{text(table)}")
+        print(f"\n{text(table, width=width, stars=watched, bold=bold)}")
 
 
 @contextmanager

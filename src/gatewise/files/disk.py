@@ -40,6 +40,15 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
         raise BrokenFile(f"expected to write {path}, found: {reason}. Choose another place.") from None
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder, and those that lead to it, where there is none."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise BrokenFile(f"expected to make the folder {path}, found: {reason}. Choose another place.") from None
+
+
 def require_apart(output: Path | None, inputs: Iterable[Path]) -> None:
     """Raise where an output is one of the files that are read, by whatever name."""
     for path in inputs:

@@ -1,4 +1,4 @@
-"""compare: two policies on the same states, pair by pair."""
+"""compare, moves: two policies on the same states, pair by pair."""
 
 from dataclasses import dataclass
 
@@ -8,6 +8,7 @@ from gatewise.replays.arrays import exact_sum, ratio
 from gatewise.replays.loop import Episodes
 from gatewise.replays.metrics import Point, measure
 from gatewise.replays.traces import require_matched
+from gatewise.types import Action
 
 
 @dataclass(frozen=True)
@@ -69,3 +70,37 @@ def compare(first: Episodes, second: Episodes) -> Comparison:
         moved=int(((first.action != second.action) | (first.depth != second.depth)).sum()),
         cost=exact_sum(np.concatenate([cost[more], -cost[less]])),
     )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an episode ended: what was done, at which depth, and whether the answer was right (None: no verdict)."""
+
+    action: Action
+    depth: int
+    correct: bool | None
+
+
+@dataclass(frozen=True)
+class Move:
+    """How many episodes ended one way under the first policy and another (or the same) way under the second."""
+
+    first: Outcome
+    second: Outcome
+    count: int
+
+
+def moves(first: Episodes, second: Episodes) -> tuple[Move, ...]:
+    """Return where the episodes of one replay went in another over the same states, every pair of outcomes once."""
+    require_matched(first.traces, second.traces)
+    depths = first.traces.depths
+    codes = [(one.action.astype(np.int64) * depths + one.depth) * 3 + one.correct % 3 for one in (first, second)]
+    pairs, counts = np.unique(np.stack(codes), axis=1, return_counts=True)
+    ends = [[_outcome(code, depths) for code in column] for column in pairs.tolist()]
+    return tuple(map(Move, *ends, counts.tolist()))
+
+
+def _outcome(code: int, depths: int) -> Outcome:
+    rest, verdict = divmod(code, 3)  # 0 wrong, 1 right, and -1 (no verdict) is 2
+    action, depth = divmod(rest, depths)
+    return Outcome(Action(action), depth, None if verdict == 2 else verdict == 1)

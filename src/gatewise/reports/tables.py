@@ -1,16 +1,11 @@
-"""Tables: a summary → titled rows of values, and those → aligned text."""
+"""Tables: titled rows of values, and how a value reads; every form of a table is made from one such value."""
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gatewise.replays.agreements import Agreement, Agreements
-from gatewise.replays.census import Census
-from gatewise.replays.frontier import Frontier, Reading
-from gatewise.replays.metrics import Point
-from gatewise.replays.summaries import POOLED, Diagnosis, Group, Step, Summary
-
 Cell = str | int | float | None
+Place = tuple[int, int]  # row, column
 
 NAMES = {
     "parametric": "parametric only",
@@ -22,31 +17,72 @@ NAMES = {
     "calibrated": "calibrated-gated",
 }
 
+BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
+
 
 @dataclass(frozen=True)
 class Column:
-    """A heading, and how its values are read: text, count, percent, price, or plain with some decimals.
+    """A heading, and how its values are read: text, count, percent, price, exact, or plain with some decimals.
 
-    A column of kind number may also hold texts that read as numbers.
+    A column of kind number may also hold texts that read as numbers. `name` is what programs call the column
+    (in CSV and JSON, where percentages stand as ratios); by default it is made from the heading.
     """
 
     heading: str
     kind: str = "text"
     decimals: int = 1
+    name: str = ""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Values in rows under headings; formatting comes last, so every form shows the same numbers."""
+    """Values in rows under headings; formatting comes last, so every form shows the same numbers.
+
+    `best` names the cells to be marked. Rows that agree in the first `keys` columns belong together.
+    """
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
+    best: frozenset[Place] = frozenset()
+    keys: int = 0
 
 
-def text(table: Table) -> str:
+def best_down(rows: Sequence[Sequence[Cell]], column: int, *, keys: int = 0, least: bool = False) -> Iterator[Place]:
+    """Yield the cells that hold the largest (or least) number of a column, among rows that agree in their keys.
+
+    Numbers are compared as they are, not as they are shown. Ties are all best; where all are alike, none is.
+
+    >>> list(best_down([("a", 1.0), ("b", 2.0), ("c", None)], 1))
+    [(1, 1)]
+    """
+    groups: dict[tuple[Cell, ...], list[int]] = {}
+    for place, row in enumerate(rows):
+        groups.setdefault(tuple(row[:keys]), []).append(place)
+    for places in groups.values():
+        yield from _best([((place, column), rows[place][column]) for place in places], least)
+
+
+def best_across(rows: Sequence[Sequence[Cell]], columns: Sequence[int], *, least: bool = False) -> Iterator[Place]:
+    """Yield the cells that hold the largest (or least) number of each row, among some of its columns."""
+    for place, row in enumerate(rows):
+        yield from _best([((place, column), row[column]) for column in columns], least)
+
+
+def _best(cells: Iterable[tuple[Place, Cell]], least: bool) -> Iterator[Place]:
+    numbers = [(where, value) for where, value in cells if isinstance(value, int | float)]
+    values = [value for _, value in numbers]
+    if values and min(values) < max(values):
+        found = min(values) if least else max(values)
+        yield from (where for where, value in numbers if value == found)
+
+
+def text(table: Table, *, width: int | None = None, stars: bool = False, bold: bool = False) -> str:
     """Return a table as aligned text: words to the left, numbers to the right, – where there is none.
+
+    With `stars` the best values carry one, with `bold` they stand in bold. A table wider than `width` is given in
+    parts, one under the other, each with its key columns.
 
     >>> print(text(Table("Two", (Column("name"), Column("share", "percent")), (("a", 0.5), ("b", None)))))
     Two
@@ -54,24 +90,62 @@ def text(table: Table) -> str:
       a      50.0
       b         –
     """
-    cells = [[_shown(value, column) for value, column in zip(row, table.columns, strict=True)] for row in table.rows]
-    widths = [
-        max(map(_width, (printable(column.heading), *(row[place] for row in cells))))
-        for place, column in enumerate(table.columns)
-    ]
-
-    def line(values: Sequence[str]) -> str:
-        padded = [
-            value + " " * (width - _width(value)) if column.kind == "text" else " " * (width - _width(value)) + value
-            for value, width, column in zip(values, widths, table.columns, strict=True)
+    best = table.best if stars else frozenset()
+    starred = {column for _, column in best}
+    cells = [
+        [
+            _shortened(shown(value, column), width) + ("*" if (at, place) in best else " " * (place in starred))
+            for place, (value, column) in enumerate(zip(row, table.columns, strict=True))
         ]
+        for at, row in enumerate(table.rows)
+    ]
+    headings = [
+        _shortened(printable(column.heading), width) + " " * (at in starred)
+        for at, column in enumerate(table.columns)
+    ]
+    widths = [max(map(_width, (heading, *(row[at] for row in cells)))) for at, heading in enumerate(headings)]
+
+    def line(values: Sequence[str], part: Sequence[int], row: int | None = None) -> str:
+        padded = []
+        for at in part:
+            space = " " * (widths[at] - _width(values[at]))
+            value = f"{BOLD}{values[at]}{PLAIN}" if bold and (row, at) in table.best else values[at]
+            padded.append(value + space if table.columns[at].kind == "text" else space + value)
         return ("  " + "  ".join(padded)).rstrip()
 
-    lines = [printable(table.title), line([printable(column.heading) for column in table.columns]), *map(line, cells)]
+    lines = [printable(table.title)]
+    for number, part in enumerate(_parts(widths, max(table.keys, 1), width)):
+        lines += [""] * (number > 0)
+        lines += [line(headings, part), *(line(row, part, at) for at, row in enumerate(cells))]
+    if best:
+        lines.append("  * best")
     return "\n".join([*lines, *([f"  {printable(table.note)}"] if table.note else [])])
 
 
-def _shown(value: Cell, column: Column) -> str:
+def _parts(widths: Sequence[int], keys: int, width: int | None) -> Iterator[list[int]]:
+    """Yield the columns of each part of a table, so that no part is wider than what is there, if that can be."""
+    key = list(range(min(keys, len(widths))))
+    part = list(key)
+    for at in range(len(key), len(widths)):
+        if width and len(part) > len(key) and sum(widths[c] + 2 for c in [*part, at]) > width:
+            yield part
+            part = list(key)
+        part.append(at)
+    yield part
+
+
+def _shortened(value: str, width: int | None) -> str:
+    """Return a name that leaves room for numbers beside it."""
+    most = max(20, width // 3) if width else len(value)
+    if _width(value) <= most:
+        return value
+    while _width(value) >= most:
+        value = value[:-1]
+    return value + "…"
+
+
+def shown(value: Cell, column: Column) -> str:
+    """Return a value as its column reads it, the same in every form; text loses what a terminal would obey."""
     if value is None:
         return "–"
     if isinstance(value, str):
@@ -95,292 +169,3 @@ def printable(value: str) -> str:
 def _width(value: str) -> int:
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in value)
     return len(value) + wide - sum(unicodedata.combining(c) > 0 for c in value)
-
-
-POINT = (
-    Column("OA %", "percent"),
-    Column("CA %", "percent"),
-    Column("coverage %", "percent"),
-    Column("cost", "price"),
-    Column("committed", "count"),
-    Column("correct", "count"),
-    Column("abstained", "count"),
-    Column("escalated", "count"),
-)
-
-
-def _point(point: Point | None) -> tuple[Cell, ...]:
-    if point is None:
-        return (None,) * len(POINT)
-    return (
-        point.overall_accuracy,
-        point.committed_accuracy,
-        point.coverage,
-        point.mean_cost,
-        point.committed,
-        point.correct,
-        point.abstained,
-        point.escalated,
-    )
-
-
-def summary_tables(summary: Summary) -> Iterator[Table]:
-    """Yield every table of a replay, in the order of the paper."""
-    for name, group in summary.datasets.items():
-        yield systems_table(name, group)
-    yield systems_table(POOLED, summary.pooled)
-    if summary.by:
-        column, groups = summary.by
-        for value, group in groups.items():
-            yield systems_table(f"{column} = {'(none)' if value is None else value}", group)
-            yield from diagnosis_tables(group, f" · {column} = {'(none)' if value is None else value}")
-    for what, steps, heading in (
-        ("Threshold sweep (budget 3, lo = min(.3, τ))", summary.thresholds, Column("τ", "plain", 2)),
-        ("Budget sweep (lo .3, hi .7)", summary.budgets, Column("budget", "count")),
-    ):
-        for name, found in steps.items():
-            if found is not None:
-                yield sweep_table(f"{what}, {name}", heading, found)
-    yield from diagnosis_tables(summary.pooled, "")
-    if summary.comparison:
-        yield comparison_table(summary)
-
-
-def systems_table(name: str, group: Group) -> Table:
-    """Return the paper's main table for one group of traces."""
-    rows: list[tuple[Cell, ...]] = [
-        (NAMES.get(system, system), *_point(point)) for system, point in group.systems.items() if point is not None
-    ]
-    for label, both in group.policies.items():
-        rows += [(f"{label} ({score} score)", *_point(point)) for score, point in both.items() if point is not None]
-    points = [point for point in group.systems.values() if point]
-    missing = max((point.unlabelled for point in points), default=0)
-    note = ""
-    if missing:
-        low, high = zip(
-            *((point.bounds(point.n)[0], point.bounds(point.n)[1]) for point in points if point.unlabelled),
-            strict=True,
-        )
-        widest = max((b or 0) - (a or 0) for a, b in zip(low, high, strict=True))
-        note = (
-            f"up to {missing:,} commits of a system have no verdict: they stay out of OA and CA, whose bounds "
-            f"(in --json) lie at most {100 * widest:.1f} points apart"
-        )
-    return Table(f"Systems · {name} (n = {points[0].n:,})", (Column("system"), *POINT), tuple(rows), note)
-
-
-def sweep_table(title: str, heading: Column, steps: Sequence[Step]) -> Table:
-    """Return a sweep, each point with the raw thresholds that act alike; points without commits are left out."""
-    shown = [step for step in steps if step.point.committed]
-    cuts = any(step.equivalent for step in shown)
-    columns = (
-        heading,
-        *POINT[:6],
-        *(
-            (Column("raw lo", "exact"), Column("raw hi", "exact")) if cuts else ()
-        ),  # rounded, they would act otherwise
-    )
-    rows = tuple(
-        (
-            int(step.at) if heading.kind == "count" else step.at,
-            *_point(step.point)[:6],
-            *((step.equivalent or (None, None)) if cuts else ()),
-        )
-        for step in shown
-    )
-    left_out = len(steps) - len(shown)
-    notes = [f"{left_out} without commits left out"] if left_out else []
-    if any(step.equivalent and step.equivalent[0] is None for step in shown):
-        notes.append("raw lo –: never abstains")
-    return Table(title, columns, rows, "; ".join(notes))
-
-
-def diagnosis_tables(group: Group, suffix: str) -> Iterator[Table]:
-    """Yield calibration and ranking by depth, transitions, and the top bin."""
-    columns: list[Column] = [Column("depth", "count")]
-    values: list[list[Cell]] = []
-    for name, diagnosis in group.diagnoses.items():
-        if diagnosis is None:
-            continue
-        columns += [
-            Column(f"{name} ECE pp", "percent"),
-            Column("Brier", "plain", 4),
-            Column("AUROC", "plain", 4),
-            Column("AURC", "plain", 4),
-        ]
-        values += _lists(diagnosis)
-    rows = tuple((depth, *row) for depth, row in enumerate(zip(*values, strict=True)))
-    yield Table(f"Calibration by depth{suffix}", tuple(columns), rows)
-    total = group.transitions
-    into = [(f"into depth {place + 1}", one) for place, one in enumerate(group.transitions_into)]
-    rows = tuple(
-        (
-            name,
-            one.n,
-            one.helpful,
-            one.harmful,
-            one.helpful / one.n if one.n else None,
-            one.harmful / one.n if one.n else None,
-            (one.helpful - one.harmful) / one.n if one.n else None,
-        )
-        for name, one in [*into, ("all", total)]
-    )
-    yield Table(
-        f"Transitions where new evidence came{suffix}",
-        (
-            Column(""),
-            Column("n", "count"),
-            Column("helpful", "count"),
-            Column("harmful", "count"),
-            Column("helpful %", "percent"),
-            Column("harmful %", "percent"),
-            Column("net %", "percent"),
-        ),
-        rows,
-    )
-    top = group.top_bin
-    yield Table(
-        f"Top bin: confidence ≥ .9 at depth {top.depth}{suffix}",
-        (
-            Column("states", "count"),
-            Column("mean raw", "plain", 3),
-            Column("accuracy", "plain", 3),
-            Column("mean calibrated", "plain", 3),
-            Column("no verdict", "count"),
-        ),
-        ((top.n, top.raw, top.accuracy, top.calibrated, top.unlabelled),),
-    )
-
-
-def _lists(diagnosis: Diagnosis) -> list[list[Cell]]:
-    return [list(diagnosis.ece), list(diagnosis.brier), list(diagnosis.auroc), list(diagnosis.aurc)]
-
-
-def comparison_table(summary: Summary) -> Table:
-    """Return the paired differences of the two gates."""
-    both = summary.comparison
-    assert both is not None  # noqa: S101 -- the caller looked
-    return Table(
-        "Calibrated minus raw, on the same states",
-        (
-            Column("OA pp", "percent"),
-            Column("coverage pp", "percent"),
-            Column("cost", "price"),
-            Column("right by both", "count"),
-            Column("by raw alone", "count"),
-            Column("by calibrated alone", "count"),
-            Column("moved", "count"),
-        ),
-        (
-            (
-                both.overall_accuracy,
-                both.coverage,
-                both.mean_cost,
-                both.both_right,
-                both.first_right,
-                both.second_right,
-                both.moved,
-            ),
-        ),
-    )
-
-
-def census_tables(counts: Census) -> Iterator[Table]:
-    """Yield what a trace set holds."""
-    for name in ("splits", "datasets", "models"):
-        found: dict[str, int] = getattr(counts, name)
-        if found:
-            columns = (Column(name[:-1]), Column("traces", "count"))
-            yield Table(f"Traces by {name[:-1]}", columns, tuple(found.items()))
-    yield Table(
-        "States by depth",
-        (
-            Column("depth", "count"),
-            Column("states", "count"),
-            Column("no confidence", "count"),
-            Column("no verdict", "count"),
-            Column("copied", "count"),
-            Column(f"distinct {counts.signal}", "count"),
-        ),
-        tuple(
-            zip(
-                range(len(counts.states_by_depth)),
-                counts.states_by_depth,
-                counts.without_confidence,
-                counts.without_verdict,
-                counts.copied,
-                counts.distinct,
-                strict=True,
-            )
-        ),
-    )
-
-
-def readings_table(title: str, readings: Sequence[tuple[str, int, Reading | None]]) -> Table:
-    """Return frontiers read at one target, a row for each score and budget."""
-    rows: list[tuple[Cell, ...]] = []
-    for name, budget, reading in readings:
-        risk = reading.point.selective_risk if reading else None
-        rows.append(
-            (
-                name,
-                budget,
-                reading.threshold if reading else "not attainable",
-                *_point(reading.point if reading else None)[:6],
-                risk,
-            )
-        )
-    columns = (Column("score"), Column("budget", "count"), Column("threshold", "exact"), *POINT[:6])
-    return Table(title, (*columns, Column("risk %", "percent")), tuple(rows))
-
-
-def frontier_table(name: str, surface: Frontier) -> Table:
-    """Return, for every budget, the threshold with the most right answers."""
-    rows: list[tuple[Cell, ...]] = []
-    for budget in range(surface.budgets):
-        if len(surface.thresholds):
-            place = int(surface.correct[budget].argmax())
-            rows.append((budget, float(surface.thresholds[place]), *_point(surface.point(budget, place))[:6]))
-    return Table(
-        f"Most right answers by budget, {name} ({len(surface.thresholds):,} distinct thresholds)",
-        (Column("budget", "count"), Column("threshold", "exact"), *POINT[:6]),
-        tuple(rows),
-    )
-
-
-def agreement_tables(found: Agreements) -> Iterator[Table]:
-    """Yield the two by two counts of two judges, and their agreement, pooled and by group."""
-    first, second = found.judges
-    one = found.pooled
-    without = one.without_first + one.without_second + one.without_both
-    note = (
-        f"{without:,} left out: {one.without_first:,} without a verdict of the first alone, {one.without_second:,} "
-        f"of the second alone, {one.without_both:,} of both"
-    )
-    yield Table(
-        f"Verdicts (n = {one.n:,})",
-        (Column(""), Column(f"{second}: right", "count"), Column(f"{second}: wrong", "count")),
-        ((f"{first}: right", one.both_right, one.first_right), (f"{first}: wrong", one.second_right, one.both_wrong)),
-        note if without else "",
-    )
-    rows: list[tuple[Cell, ...]] = [(POOLED, *_agreement(one))]
-    if found.by:
-        rows += [
-            ("(none)" if value is None else str(value), *_agreement(group)) for value, group in found.by[1].items()
-        ]
-    columns = (
-        Column(found.by[0] if found.by else ""),
-        Column("n", "count"),
-        Column("agree %", "percent"),
-        Column("by chance %", "percent"),
-        Column("kappa", "plain", 3),
-        Column("first right %", "percent"),
-        Column("second right %", "percent"),
-        Column("without", "count"),
-    )
-    yield Table("Agreement", columns, tuple(rows))
-
-
-def _agreement(one: Agreement) -> tuple[Cell, ...]:
-    without = one.without_first + one.without_second + one.without_both
-    return (one.n, one.observed, one.expected, one.kappa, one.first, one.second, without)

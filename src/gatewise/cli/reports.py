@@ -1,0 +1,96 @@
+"""Commands that write for readers: report."""
+
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gatewise.cli.replays import (
+    BudgetOption,
+    ByOption,
+    CostOption,
+    DatasetOption,
+    GateLoOption,
+    HiOption,
+    LeakOption,
+    PolicyOption,
+    SignalOption,
+    SplitOption,
+    TracesArgument,
+    policy_named,
+    read_chosen,
+)
+from gatewise.cli.terminal import JsonOption, print_json, print_tables, progress, warn
+
+
+def report(
+    traces: TracesArgument,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="The folder to write into; made if it is not there.")
+    ] = Path("report"),
+    map_path: Annotated[
+        list[Path],
+        typer.Option(
+            "--map",
+            help="A map written by calibrate, one for each model; default: fit them on the calibration split.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006 -- typer reads the default and never changes it
+    lo: GateLoOption = None,
+    hi: HiOption = 0.7,
+    budget: BudgetOption = 3,
+    policy: PolicyOption = [],  # noqa: B006
+    by: ByOption = "",
+    model: Annotated[
+        list[str],
+        typer.Option(
+            "--model", help="Look at this model alone; may be repeated. Default: all of them.", show_default=False
+        ),
+    ] = [],  # noqa: B006
+    dataset: DatasetOption = [],  # noqa: B006
+    split: SplitOption = "test",
+    signal: SignalOption = "confidence",
+    cost: CostOption = "cost",
+    allow_leak: LeakOption = False,
+    no_figures: Annotated[
+        bool, typer.Option("--no-figures", help="Leave the figures out; then matplotlib is not needed.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write tables, figures and numbers for every model into one folder."""
+    from gatewise.files import read_map
+    from gatewise.replays.policies import Threshold
+    from gatewise.studies.reporting import Choices, find_all, main_of, require_drawing, write_report
+
+    if not no_figures:
+        require_drawing()
+    choices = Choices(
+        gate=Threshold(lo=min(0.3, hi) if lo is None else lo, hi=hi),
+        budget=budget,
+        split=split,
+        by=by or None,
+        policies={name: policy_named(name) for name in policy},
+        allow_leak=allow_leak,
+    )
+    with progress() as advance:
+        chosen = read_chosen(traces, signal, cost, advance).choose(model, dataset)
+        maps = [read_map(path) for path in map_path]
+        with redirect_stdout(sys.stderr):  # whatever a policy prints is no result
+            found, warnings = find_all(chosen, choices, maps=maps, progress=advance)
+        warn(warnings[len(chosen.warnings) :])
+        numbers = write_report(
+            output,
+            found,
+            choices=choices,
+            warnings=warnings,
+            figures=not no_figures,
+            inputs=[*traces, *map_path],
+            progress=advance,
+        )
+    if as_json:
+        print_json(numbers)
+        return
+    print_tables([main_of(found)])
+    print(f"\nwritten  {len(numbers['files'])} files into {output}; begin with {output / 'README.md'}")

@@ -1,0 +1,230 @@
+"""Reporting: traces → a folder with tables, figures, numbers and a page, written file by file, the same each time."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from gatewise.errors import BadChoice
+from gatewise.files.disk import make_folder, replace_file, require_apart
+from gatewise.replays.calibrators import Map
+from gatewise.replays.findings import Findings, find, models_of, of_model
+from gatewise.replays.policies import Policy, Threshold
+from gatewise.replays.summaries import BUDGET, GATE, Progress
+from gatewise.replays.traces import Traces
+from gatewise.reports import writing
+from gatewise.reports.overviews import report_tables
+from gatewise.reports.tables import Table
+from gatewise.studies.choosing import map_for, map_of_model, part_of
+
+SCHEMA = "gatewise.report/1"
+KINDS = ("pdf", "svg", "png")
+
+Write = Callable[[str, str | bytes], None]
+
+TABLES = {
+    "main": "every system by model and data set: OA, CA, coverage, cost",
+    "actions": "the counts behind it: commits, right, wrong, abstained, escalated",
+    "calibration": "calibration error and ranking by depth",
+    "transitions": "answers that new evidence mended or spoiled",
+    "top-bin": "the most confident states of the deepest depth",
+    "thresholds": "the threshold sweep",
+    "budgets": "the budget sweep",
+    "comparison": "calibrated minus raw, pair by pair",
+    "by": "every system by subgroup",
+    "by-actions": "the counts behind it",
+    "by-calibration": "calibration error and ranking by subgroup",
+    "by-transitions": "answers mended or spoiled, by subgroup",
+}
+FIGURES = {
+    "risk-coverage": "selective risk against coverage: the exact frontier, sampled thresholds, baselines, the gate",
+    "accuracy-cost": "overall accuracy against mean cost: the gates at every budget, and all that thresholds can do",
+    "reliability": "accuracy against score by depth, with Wilson 95 % intervals and the states in each bin",
+    "reliability-calibration": "the same for the calibration split at depth 0, where the map was fitted",
+    "transitions": "how often new evidence mended an answer, and how often it spoiled one, by depth",
+    "flow": "where the episodes of the raw gate ended under the calibrated one, and whether right",
+}
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a report is asked to show."""
+
+    gate: Threshold = GATE
+    budget: int = BUDGET
+    split: str = "test"
+    by: str | None = None
+    policies: Mapping[str, Policy] | None = None
+    allow_leak: bool = False
+
+
+def find_all(
+    traces: Traces,
+    choices: Choices = Choices(),
+    *,
+    maps: Sequence[Map] = (),
+    progress: Progress = lambda what, done, total: None,
+) -> tuple[list[Findings], list[str]]:
+    """Return the findings of every model of a trace set, and what deserves a look.
+
+    A model takes the map that was fitted on it, or one fitted on its own calibration split, or none.
+    """
+    found, warnings = [], list(traces.warnings)
+    part_of(traces, choices.split)
+    models = models_of(traces)
+    for model in models:
+        whole = of_model(traces, model)
+        part = whole.split(choices.split)
+        if not len(part):
+            warnings.append(f"model {model or '(none)'} has no traces of split {choices.split}: it is left out.")
+            continue
+        calibrated, lacking = map_for(whole, map_of_model(maps, model, several=len(models) > 1))
+        one = find(
+            part,
+            calibrated=calibrated,
+            calibration=whole.split("calibration"),
+            gate=choices.gate,
+            budget=choices.budget,
+            policies=choices.policies,
+            by=choices.by,
+            allow_leak=choices.allow_leak,
+            progress=progress,
+        )
+        about = f"{model}: " if len(models) > 1 else ""
+        warnings += [f"{about}{lacking}"] * bool(lacking)
+        warnings += [f"{about}{text}" for text in one.summary.warnings[len(part.warnings) :]]
+        found.append(one)
+    return found, warnings
+
+
+def main_of(found: Sequence[Findings]) -> Table:
+    """Return the main table of a report."""
+    return report_tables([one.summary for one in found])["main"]
+
+
+def require_drawing() -> None:
+    """Raise where figures cannot be drawn, before anything is read or written."""
+    if find_spec("matplotlib") is None:
+        raise BadChoice(
+            "expected matplotlib to draw figures, found none. Install gatewise[plots], or pass --no-figures."
+        )
+
+
+def write_report(
+    folder: Path,
+    found: Sequence[Findings],
+    *,
+    choices: Choices = Choices(),
+    warnings: Sequence[str] = (),
+    figures: bool = True,
+    page: str | None = None,
+    inputs: Sequence[Path] = (),
+    progress: Progress = lambda what, done, total: None,
+) -> dict[str, Any]:
+    """Write everything and return the numbers, which are those of `numbers.json`.
+
+    Each file is written whole or not at all; the same findings give the same bytes; files of other names are
+    left alone. `inputs` are files that must not be written over.
+    """
+    tables = report_tables([one.summary for one in found])
+    pieces: list[tuple[str, Callable[[], str | bytes]]] = [*_tables(tables)]
+    if figures:
+        pieces += _figures(found)
+    if page is not None:
+        pieces.append(("index.html", partial(str, page)))
+    names = [name for name, _ in pieces]
+    numbers = _numbers(found, tables, choices, warnings, sorted([*names, "README.md", "numbers.json"]))
+    pieces.append(("numbers.json", lambda: json.dumps(numbers, allow_nan=False, indent=1) + "\n"))
+    pieces.append(("README.md", lambda: _readme(found, tables, choices, warnings, names)))
+    for name, _ in pieces:
+        require_apart(folder / name, inputs)
+    for part in ("", "tables", *(["figures"] if figures else [])):
+        make_folder(folder / part)
+    for done, (name, content) in enumerate(pieces):
+        progress(f"writing {name}", done, len(pieces))
+        made = content()
+        replace_file(folder / name, made.encode("utf-8", "backslashreplace") if isinstance(made, str) else made)
+    return numbers
+
+
+def _tables(tables: Mapping[str, Table]) -> Iterator[tuple[str, Callable[[], str | bytes]]]:
+    for name, table in tables.items():
+        yield f"tables/{name}.md", partial(writing.markdown, table)
+        yield f"tables/{name}.tex", partial(writing.latex, table, label=name)
+        yield f"tables/{name}.csv", partial(writing.comma_separated, table)
+
+
+def _figures(found: Sequence[Findings]) -> Iterator[tuple[str, Callable[[], str | bytes]]]:
+    """Yield each figure for a page and for a column, drawn once when its first file is asked for."""
+    from gatewise.reports.panels import COLUMN, PAGE, written
+    from gatewise.reports.plots import figures
+
+    drawn: dict[tuple[str, float], Any] = {}
+
+    def content(name: str, width: float, kind: str) -> bytes:
+        if (name, width) not in drawn:
+            drawn.clear()  # one at a time: figures hold on to memory
+            drawn[name, width] = figures(found)[name](found, width=width)
+        return written(drawn[name, width], kind)
+
+    for name in figures(found):
+        for width, suffix in ((PAGE, ""), (COLUMN, "-column")):
+            for kind in KINDS:
+                yield f"figures/{name}{suffix}.{kind}", partial(content, name, width, kind)
+
+
+def _numbers(
+    found: Sequence[Findings],
+    tables: Mapping[str, Table],
+    choices: Choices,
+    warnings: Sequence[str],
+    files: Sequence[str],
+) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "settings": {
+            "lo": choices.gate.lo,
+            "hi": choices.gate.hi,
+            "budget": choices.budget,
+            "split": choices.split,
+            "by": choices.by,
+        },
+        "models": [{"model": one.model, "summary": one.summary.as_json(), "figures": one.as_json()} for one in found],
+        "tables": {name: writing.as_json(table) for name, table in tables.items()},
+        "warnings": list(warnings),
+        "files": list(files),
+    }
+
+
+def _readme(
+    found: Sequence[Findings],
+    tables: Mapping[str, Table],
+    choices: Choices,
+    warnings: Sequence[str],
+    names: Iterable[str],
+) -> str:
+    """Return what lies in the folder, for a reader who opens it cold."""
+    gate, listed = choices.gate, list(names)
+    lines = [
+        "# Report",
+        "",
+        f"Matched trajectory replay of split {writing.as_markdown(choices.split)}: gate lo {gate.lo:g}, "
+        f"hi {gate.hi:g}, budget {choices.budget}. Every system walked the same recorded states.",
+        "",
+    ]
+    if "index.html" in listed:
+        lines += ["Open [index.html](index.html) in a browser: it holds everything and needs no network.", ""]
+    lines += [f"- Look at this: {writing.as_markdown(text)}" for text in warnings]
+    lines += [""] * bool(warnings)
+    lines += [writing.markdown(tables["main"]), "", "The highest OA and CA of each model and data set are bold.", ""]
+    lines += ["## Tables", "", "Each as Markdown, LaTeX (booktabs) and CSV; the CSV has every digit.", ""]
+    lines += [f"- [{name}](tables/{name}.md): {TABLES[name]}" for name in tables]
+    drawn = [name for name in FIGURES if f"figures/{name}.png" in listed]
+    if drawn:
+        lines += ["", "## Figures", "", "Each as PDF, SVG and PNG, for a page (7 in) and for a column (3.3 in).", ""]
+        lines += [f"- [{name}](figures/{name}.png): {FIGURES[name]}" for name in drawn]
+    lines += ["", "[numbers.json](numbers.json) holds every number of tables, figures and page.", ""]
+    return "\n".join(lines)
