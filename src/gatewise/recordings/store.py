@@ -57,9 +57,7 @@ WHEN EXISTS (SELECT 1 FROM entries WHERE key = NEW.key OR id = NEW.id) BEGIN SEL
         for word, act in (("change", "UPDATE"), ("go", "DELETE"))
     ),
     """CREATE VIEW calls AS SELECT
-    id, lower(hex(key)) AS key, endpoint,
-    CASE WHEN pack IS NULL THEN json_extract(body, '$.model') END AS model,
-    kind, attempt,
+    id, lower(hex(key)) AS key, endpoint, kind, attempt,
     CASE WHEN pack IS NULL THEN body END AS body,
     CASE WHEN pack IS NULL THEN CAST(raw AS TEXT) END AS raw,
     datetime(started, 'unixepoch') AS started, latency
@@ -168,7 +166,11 @@ class Store:
         except BrokenFile as mistake:
             yield str(mistake)
         things = "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name"
-        kept = set(self.rows(things))
+        try:
+            kept = set(self.rows(things))
+        except BrokenFile as mistake:
+            yield str(mistake)
+            return
         with closing(sqlite3.connect(":memory:")) as model:
             for statement in _SCHEMA:
                 model.execute(statement)
@@ -344,6 +346,7 @@ def _connection(path: Path, mode: str, patience: float) -> sqlite3.Connection:
 def _writable(path: Path, patience: float) -> sqlite3.Connection:
     """Return a connection to a ledger that can be written to, here and now; made, where the file is empty."""
     _require_file(path, made=True)
+    size = _size_when_still(path)
     connection = _connection(path, "rwc", patience)
     try:
         if _nature(connection) == (0, 0, 0):
@@ -352,6 +355,7 @@ def _writable(path: Path, patience: float) -> sqlite3.Connection:
                 _make(connection)
             connection.execute("COMMIT")
         _require_ledger(connection, path)
+        _require_whole(connection, path, size)
         _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone(), patience)
         connection.execute("BEGIN IMMEDIATE")  # before anything is paid for: may we, can we?
         connection.execute("ROLLBACK")
@@ -367,20 +371,20 @@ def _readable(path: Path, patience: float) -> sqlite3.Connection:
     The file is not opened by other means than SQLite's: to close it would let go of locks that this process holds.
     """
     _require_file(path, made=False)
-    alone = not any(path.with_name(path.name + end).exists() for end in ("-wal", "-journal"))
-    connection = _connection(path, "ro", patience)
+    alone = not any(_beside(path, end).exists() for end in ("-wal", "-journal"))
+    size = _size_when_still(path)
     try:
-        try:
-            mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
-            _nature(connection)
-        except sqlite3.OperationalError as error:
-            if not alone or error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
-                raise
-            mode = "alone"  # in write-ahead mode, where SQLite may make no file beside it
-        if mode in ("delete", "alone") and alone:
+        connection = _connection(path, "ro", patience)
+    except sqlite3.OperationalError as error:  # in write-ahead mode, where SQLite may make no file beside it
+        if not alone or error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+            raise
+        connection = _connection(path, "ro&immutable=1", patience)
+    try:
+        if alone and connection.execute("PRAGMA journal_mode").fetchone()[0] == "delete":
             connection.close()
             connection = _connection(path, "ro&immutable=1", patience)
         _require_ledger(connection, path)
+        _require_whole(connection, path, size)
     except BaseException:
         connection.close()
         raise
@@ -408,6 +412,26 @@ def _require_file(path: Path, *, made: bool) -> None:
         raise BrokenFile(f"expected a ledger at {path}, found no such file. Check the path.")
     if made and not path.absolute().parent.is_dir():
         raise BrokenFile(f"expected a folder for the ledger {path}, found none. Make it first.")
+    if path.is_file() and 0 < path.stat().st_size < 512:  # which SQLite would take for an empty one, and write over
+        raise BrokenFile(
+            f"expected a ledger in {path}, found a file of another kind. Name the ledger, or a new file."
+        )
+
+
+def _beside(path: Path, end: str) -> Path:
+    return path.with_name(path.name + end)
+
+
+def _size_when_still(path: Path) -> int:
+    """Return the size of a file while nothing waits to be written into it, else 0."""
+    wal = _beside(path, "-wal")
+    return 0 if not path.exists() or (wal.exists() and wal.stat().st_size) else path.stat().st_size
+
+
+def _require_whole(connection: sqlite3.Connection, path: Path, size: int) -> None:
+    """Raise where the last page is cut, which SQLite would fill up with zeros; a lack of pages it finds itself."""
+    if size % int(connection.execute("PRAGMA page_size").fetchone()[0]):
+        raise BrokenFile(f"expected a whole ledger in {path}, found it cut short. Restore a copy of it.")
 
 
 def _require_ledger(connection: sqlite3.Connection, path: Path) -> None:
@@ -442,10 +466,11 @@ def _said(path: Path, patience: float) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        found, remedy = _REASONS.get(
-            code, (f"that SQLite says {shown(str(error))}", "Check the file and its folder.")
-        )
-        raise BrokenFile(f"expected a ledger in {path}, found {found.format(patience)}. {remedy}") from None
+        told = (f"that SQLite says {shown(str(error))}", "Run gatewise ledger verify.")
+        found, remedy = _REASONS.get(code, told)
+        if code == sqlite3.SQLITE_BUSY:
+            found += f" for {patience:g} s"
+        raise BrokenFile(f"expected a ledger in {path}, found {found}. {remedy}") from None
     except ValueError as error:
         raise BrokenFile(
             f"expected whole entries in {path}, found one that cannot be read: {shown(str(error))}. "
@@ -460,7 +485,7 @@ _REASONS = {
     sqlite3.SQLITE_FULL: ("no room left to write", _AGAIN),
     sqlite3.SQLITE_IOERR: ("that the disk refuses to be read or written (full, over a quota, or failing)", _AGAIN),
     sqlite3.SQLITE_BUSY: (
-        "it locked by another process for {:g} s",
+        "it locked by another process",
         "Let the other one finish, or end it (fuser names it), and run the same command again.",
     ),
     sqlite3.SQLITE_READONLY: (
@@ -474,6 +499,6 @@ _REASONS = {
     sqlite3.SQLITE_NOTADB: ("a file of another kind", "Name the ledger, or a new file."),
     sqlite3.SQLITE_CORRUPT: (
         "it damaged or cut short",
-        "Merge what can still be read into a new one: gatewise ledger merge NEW OLD --salvage.",
+        "Restore a copy of it, or take what can still be read: gatewise ledger merge NEW OLD --salvage.",
     ),
 }
