@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -73,6 +74,47 @@ def test_plans_written_to_a_file_are_the_same_bytes_and_are_summed(gatewise, tmp
         "validation": 2,
         "test": 2,
     }
+
+
+def test_plans_are_never_written_over_the_questions_that_they_are_made_of(gatewise, tmp_path):
+    before = (tmp_path / "mine.jsonl").read_bytes()
+    (tmp_path / "link.jsonl").symlink_to("mine.jsonl")
+    for output in ("mine.jsonl", "link.jsonl"):
+        code, out, err = gatewise("plan", "--dataset", "mine", "--file", "mine.jsonl", "-o", output)
+        assert (code, out) == (2, "")
+        assert "expected an output apart from what is read" in err
+    assert (tmp_path / "mine.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("plan", "--dataset", "mine"),
+        *(
+            ("plan", "--dataset", "mine", "--file", "mine.jsonl", *options)
+            for options in (
+                ("--order", "best"),
+                ("--similarity", "luck"),
+                ("--similarity", "dense", "--embedder", "luck"),
+                ("--format", "luck"),
+                ("--split", "luck"),
+                ("--split", "column:luck"),
+                ("--shares", "1", "1"),
+                ("--skip", "luck"),
+                ("--order", "random", "--distractors", "1"),
+            )
+        ),
+        ("plan", "show", "luck"),
+        ("fetch", "luck"),
+        ("fetch", "model", "luck"),
+    ],
+    ids=" ".join,
+)
+def test_every_wrong_choice_says_what_was_expected_found_and_to_do(gatewise, wrong):
+    gatewise("plan", "--dataset", "mine", "--file", "mine.jsonl", "-o", "plans.jsonl")
+    code, out, err = gatewise(*wrong)
+    assert (code, out) == (2, "")
+    assert re.fullmatch(r"error: expected .+, found .+\. [A-Z][^.]+.*\.\n", err)
 
 
 def test_question_texts_that_stand_in_two_splits_are_counted(gatewise, tmp_path):

@@ -108,13 +108,15 @@ def fetch(
     if what == "model":
         if name not in MODELS:
             raise BadChoice(
-                f"expected a model among {', '.join(MODELS)}, found {name!r}{nearest(name, list(MODELS))}."
+                f"expected a model among {', '.join(MODELS)}, found {name!r}{nearest(name, list(MODELS))}. "
+                "Choose one of them."
             )
         _fetch_model(name, folder, as_json)
     elif name or what not in SOURCES:
         known = [*SOURCES, "model NAME"]
         raise BadChoice(
-            f"expected to fetch {', '.join(known)}, found {f'{what} {name}'.strip()!r}{nearest(what, known)}."
+            f"expected to fetch {', '.join(known)}, found {f'{what} {name}'.strip()!r}{nearest(what, known)}. "
+            "Choose one of them."
         )
     else:
         _fetch_dataset(what, folder, as_json)
@@ -218,6 +220,7 @@ def plan(
 ) -> None:
     """Make every question's evidence plan: which passages each depth reveals, before any model is asked."""
     from gatewise import files
+    from gatewise.files.disk import require_apart
     from gatewise.reports.evidence import plans_table
     from gatewise.studies import planning
 
@@ -229,6 +232,7 @@ def plan(
             "or your own with --file."
         )
     source = _source(file, dataset, format_, skip)
+    require_apart(output, [source.path])
     recipe = planning.Recipe(order, slices, distractors, seed, split, shares)
     with progress() as advance, asyncio.Runner() as run:
         found = planning.survey(source, recipe, advance)
@@ -292,7 +296,7 @@ def show(
         ids.append(one.question.id)
     raise BadChoice(
         f"expected the id of one of the {len(ids):,} questions in {plans}, found {question_id!r}"
-        f"{nearest(question_id, ids)}."
+        f"{nearest(question_id, ids)}. Give an id as its source has it."
     )
 
 

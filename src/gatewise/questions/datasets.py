@@ -292,7 +292,10 @@ def take_in(
     """
     for rule in skip:
         if rule not in RULES:
-            raise BadChoice(f"expected a rule among {', '.join(RULES)}, found {rule!r}{nearest(rule, list(RULES))}.")
+            raise BadChoice(
+                f"expected a rule among {', '.join(RULES)}, found {rule!r}{nearest(rule, list(RULES))}. "
+                "Skip one of them."
+            )
     intake = intake if intake is not None else Intake()
     seen: set[int] = set()
     broken: list[Violation] = []

@@ -49,19 +49,7 @@ def plan(
     >>> plan(q, [[0.0, 0.1, 0.0, 0.9, 0.5]], order="retriever").slices
     ((3, 4), (1, 0), (2,))
     """
-    if order not in ORDERS:
-        raise BadChoice(
-            f"expected an order among {', '.join(ORDERS)}, found {order!r}{nearest(order, list(ORDERS))}."
-        )
-    if slices < 1:
-        raise BadChoice(f"expected one slice or more, found {slices}.")
-    if distractors is not None and distractors < 0:
-        raise BadChoice(f"expected 0 distractors or more, found {distractors}.")
-    if distractors is not None and order in UNLABELLED:
-        raise BadChoice(
-            f"expected an order that knows which passages are distractors, found {order!r}, which reads no labels. "
-            "Leave out --distractors, or choose another order."
-        )
+    require_makeable(order, slices, distractors)
     everything = range(len(question.passages))
     for column in scores:
         if np.shape(column) != (len(everything),) or not np.isfinite(column).all():
@@ -83,6 +71,24 @@ def plan(
     size, longer = divmod(len(seen), slices)
     starts = [size * place + min(place, longer) for place in range(slices + 1)]
     return Plan(question, tuple(tuple(seen[a:b]) for a, b in pairwise(starts)))
+
+
+def require_makeable(order: str, slices: int, distractors: int | None) -> None:
+    """Raise unless plans can be made in this order, of so many slices, with so many distractors."""
+    if order not in ORDERS:
+        raise BadChoice(
+            f"expected an order among {', '.join(ORDERS)}, found {order!r}{nearest(order, list(ORDERS))}. "
+            "Choose one of them."
+        )
+    if slices < 1:
+        raise BadChoice(f"expected one slice or more, found {slices}. Give more.")
+    if distractors is not None and distractors < 0:
+        raise BadChoice(f"expected 0 distractors or more, found {distractors}. Give more, or none to keep all.")
+    if distractors is not None and order in UNLABELLED:
+        raise BadChoice(
+            f"expected an order that knows which passages are distractors, found {order!r}, which reads no labels. "
+            "Leave out --distractors, or choose another order."
+        )
 
 
 @dataclass

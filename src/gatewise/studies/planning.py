@@ -19,7 +19,7 @@ import numpy as np
 from gatewise.errors import BadChoice, nearest, shown
 from gatewise.files import QUESTIONS, digest_of, read_rows
 from gatewise.questions.datasets import READERS, Intake, Reader, take_in
-from gatewise.questions.plans import UNLABELLED, PlanCount, plan
+from gatewise.questions.plans import UNLABELLED, PlanCount, plan, require_makeable
 from gatewise.questions.similarity import SIMILARITIES, Floats, Similarity, cosine, passage_text
 from gatewise.questions.sources import SOURCES
 from gatewise.questions.splits import SHARES, at_random, in_order, leaks, named
@@ -61,7 +61,7 @@ class Source:
         if reader is None:
             raise BadChoice(
                 f"expected a format among {', '.join(READERS)}, found {self.format!r}"
-                f"{nearest(self.format, list(READERS))}."
+                f"{nearest(self.format, list(READERS))}. Choose one, or name a reader of yours as module:name."
             )
         rows = read_rows(self.path, lambda done, total: progress(f"reading {self.path.name}", done, total))
         return take_in(
@@ -92,7 +92,7 @@ def find_source(
         known = [*SOURCES, "worldfacts"]
         raise BadChoice(
             f"expected --file (in a study file: file) with the questions of {dataset!r}, found none"
-            f"{nearest(dataset, known)}."
+            f"{nearest(dataset, known)}. Name the file, or a data set that is known."
         )
     reader = own(format) if ":" in format and own else None
     known_as = format or (dataset if dataset in READERS else "own")
@@ -109,6 +109,9 @@ class Recipe:
     seed: int = 0
     split: str = "source"  # or "random", or "column:NAME"
     shares: tuple[float, float] = SHARES
+
+    def __post_init__(self) -> None:
+        require_makeable(self.order, self.slices, self.distractors)  # before anything is read or written
 
     @property
     def labelled(self) -> bool:
@@ -144,7 +147,7 @@ class Ranking:
                 known = [*SIMILARITIES, "dense"]
                 raise BadChoice(
                     f"expected similarities among {', '.join(known)} or module:name, joined by +, found {name!r}"
-                    f"{nearest(name, known)}."
+                    f"{nearest(name, known)}. Choose of them."
                 )
         return Ranking(tuple(found), embedder)
 
@@ -236,7 +239,9 @@ def survey(source: Source, recipe: Recipe, progress: Progress = lambda what, don
     found = Survey()
     column = recipe.split.removeprefix("column:") if recipe.split.startswith("column:") else None
     if column is None and recipe.split not in ("source", "random"):
-        raise BadChoice(f"expected a split of source, random or column:NAME, found {recipe.split!r}.")
+        raise BadChoice(
+            f"expected a split of source, random or column:NAME, found {recipe.split!r}. Choose one of them."
+        )
     ids: list[str] = []
     texts: list[bytes | None] = []
     for question in source.questions(labelled=recipe.labelled, intake=found.intake, progress=progress):
@@ -372,7 +377,7 @@ def embedding(
         known = ("minilm", "sentence-transformers")
         raise BadChoice(
             f"expected an embedder among {', '.join(known)}, or the address of an endpoint such as "
-            f"http://127.0.0.1:8000/v1, found {by!r}{nearest(by, known)}."
+            f"http://127.0.0.1:8000/v1, found {by!r}{nearest(by, known)}. Choose one of them."
         )
 
 
