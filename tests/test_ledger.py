@@ -134,6 +134,15 @@ def test_a_note_is_written_from_within_a_running_loop(path):
         assert (ledger.noted("e"), len(ledger)) == ("form", 1)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_cannot_be_written_at_all_is_told_and_the_next_reply_is_written(path):
+    with Ledger.open(path) as ledger:
+        odd = [(Request(ENDPOINT, {"n": n}, attempt=1 << 70), "x") for n in range(40)]
+        assert all("found: 'Python int too large" in str(one) for one in put_all(ledger, odd))
+        assert put_all(ledger, [(request(1), "x")])[0].raw == "x"
+        assert len(ledger) == 1
+
+
 # Ends
 
 
@@ -248,6 +257,7 @@ def test_a_flaw_names_its_row_and_the_rest_is_sound(path):
     other.execute("UPDATE entries SET raw = 7 WHERE id = 6")
     other.execute("UPDATE entries SET pack = 9 WHERE id = 7")
     other.execute("DELETE FROM entries WHERE id = 8")
+    other.execute("CREATE TRIGGER odd AFTER INSERT ON notes BEGIN SELECT 1; END")
     other.commit()
     other.close()
     with Ledger.open(path, readonly=True) as ledger:
@@ -255,9 +265,12 @@ def test_a_flaw_names_its_row_and_the_rest_is_sound(path):
         assert [(one.row, one.key) for one in flaws if one.row] == [(5, keys[4]), (6, ""), (7, ""), (8, "")]
         assert Flaw(8, "", "it is missing") in flaws
         assert sorted(one.problem.split(",")[0] for one in flaws if not one.row) == [
+            "'odd' is no part of a ledger",
             "entries_never_change",
             "entries_never_go",
         ]
+        with pytest.raises(BrokenFile, match=r"a value of another type.*Run gatewise ledger verify"):
+            list(ledger.entries())
         assert {one.key for one in ledger.sound()} == set(keys) - set(keys[4:8])
 
 

@@ -117,7 +117,8 @@ class Ledger:
         tally, total = Tally(), self._store.last()
         for done, entry in enumerate(self.entries(), 1):
             tally.add(entry)
-            progress(done, total)
+            if done % 256 == 0:
+                progress(done, total)
         return tally
 
     def verify(self, progress: Progress = lambda done, total: None) -> Iterator[Flaw]:
@@ -129,7 +130,8 @@ class Ledger:
             entry, problem = self._store.checked(row)
             if problem:
                 yield Flaw(row, entry.key if entry else "", problem)
-            progress(row, total)
+            if row % 256 == 0:
+                progress(row, total)
 
     def sound(self) -> Iterator[Entry]:
         """Yield the entries that can be read and are what they were: all that a damaged ledger still gives."""
@@ -222,12 +224,24 @@ class Ledger:
             except Mistake as mistake:
                 _settle(items, mistake)
             except BaseException as error:
-                _settle(items, BrokenFile(f"expected to write {self.path}, found: {shown(str(error))}. Try again."))
+                self._give_up(items, error)
                 raise
             else:
                 _settle(items, outcomes)
         if store:
             store.close()
+
+    def _give_up(self, items: list["_Item"], error: BaseException) -> None:
+        """Tell everybody who waits that the writer has ended; the next reply starts another one."""
+        with self._lock:
+            self._writer = None
+            with suppress(queue.Empty):
+                while True:
+                    item = self._inbox.get_nowait()
+                    items += [item] if item else []
+        _settle(
+            items, BrokenFile(f"expected to write {self.path}, found: {shown(str(error))}. Check what is written.")
+        )
 
     def _gathered(self) -> tuple[list["_Item"], bool]:
         """Return what is waiting to be written, at least one thing, and whether that was the last."""

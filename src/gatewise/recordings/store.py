@@ -28,7 +28,6 @@ from gatewise.recordings.entries import (
 APPLICATION = 0x67617465  # "gate": what the file says that it is
 FORMAT = 1
 PATIENCE = 60.0  # seconds to wait for another process's lock
-ROOM = 64 << 20  # bytes that should be free before something is asked that will have to be kept
 
 _ADDED_TO = "a ledger is only ever added to"
 _SCHEMA = [
@@ -154,7 +153,7 @@ class Store:
                 return None, "it is missing"
             entry = _entry(found[0], self._words)
             return entry, flaw_of(entry, found[0][6])
-        except (BrokenFile, ValueError, TypeError, AttributeError) as error:
+        except (BrokenFile, ValueError) as error:
             return None, f"it cannot be read: {shown(str(error))}"
 
     def flaws(self) -> Iterator[str]:
@@ -174,9 +173,13 @@ class Store:
         with closing(sqlite3.connect(":memory:")) as model:
             for statement in _SCHEMA:
                 model.execute(statement)
-            for thing in model.execute(things):
-                if thing not in kept:
-                    yield f"{thing[0]}, which a ledger is made with, is missing or was changed"
+            made = set(model.execute(things))
+        names = {name for name, _ in made}
+        yield from (
+            f"{name}, which a ledger is made with, is missing or was changed" for name, _ in sorted(made - kept)
+        )
+        others = sorted(name for name, _ in kept if name not in names and not name.startswith("sqlite_"))
+        yield from (f"{shown(name)} is no part of a ledger" for name in others)
 
     def commit(self, things: Sequence[Entry | Note]) -> list[Entry | None]:
         """Write things in one transaction; return what is kept for each entry: itself, or what came before it."""
@@ -277,9 +280,7 @@ def _commit(
     rows = [_row(entry) for entry in kept.values()]
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for start in range(
-            0, len(rows), 50
-        ):  # many in a statement: the interpreter's lock is fought over once for all
+        for start in range(0, len(rows), 50):  # many in one statement, for each gives the interpreter's lock away
             few = rows[start : start + 50]
             added = connection.execute(_insert(len(few)), [value for row in few for value in row]).rowcount
             if added != len(few):
@@ -308,7 +309,11 @@ def _row(entry: Entry, words: bytes = b"") -> tuple[Any, ...]:
 
 
 def _entry(row: tuple[Any, ...], words: Mapping[int, bytes]) -> Entry:
+    """Return a stored entry; raises ValueError where it is none."""
     key, endpoint, body, attempt, kind, raw, _, started, latency, pack = row
+    shapes = (bytes, str, str if pack is None else bytes, int, str, bytes, bytes)
+    if any(type(one) is not shape for one, shape in zip(row, shapes, strict=False)):
+        raise ValueError("a value of another type than it was stored as")
     if pack is not None:
         if pack not in words:
             raise ValueError(f"dictionary {pack} is missing")
