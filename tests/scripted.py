@@ -146,8 +146,8 @@ class Scripted:
         app = web.Application(client_max_size=1 << 26)
         app.router.add_post("/v1/chat/completions", self._answer)
         app.router.add_post("/v1/embeddings", self._answer)
-        app.router.add_get("/v1/models", lambda _: self._models())
-        app.router.add_get("/counts", lambda _: self._tell())
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/counts", self._tell)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", self._port, backlog=2048)
@@ -157,10 +157,10 @@ class Scripted:
         await self._over.wait()
         await runner.cleanup()
 
-    async def _models(self):
+    async def _models(self, _):
         return web.json_response({"object": "list", "data": [{"id": "scripted", "object": "model"}]})
 
-    async def _tell(self):
+    async def _tell(self, _):
         return web.json_response({"total": self.total, "twice": self.twice, "most_at_once": self.most_at_once})
 
     async def _answer(self, request):

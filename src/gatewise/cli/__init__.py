@@ -41,7 +41,8 @@ for command in (replays.check, replays.calibrate, replays.replay, replays.fronti
     app.command()(command)
 app.command()(reports.report)
 app.command()(questions.fetch)
-app.command()(studies.run)
+for step in (studies.run, studies.record, studies.judge):
+    app.command()(step)
 app.command()(agreements.agree)
 app.add_typer(questions.plan_app, name="plan")
 app.add_typer(questions.questions_app, name="questions")

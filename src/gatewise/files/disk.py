@@ -6,7 +6,9 @@ import stat
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from gatewise.errors import BadChoice, BrokenFile
 
@@ -18,22 +20,28 @@ def replace_file(path: Path, content: bytes) -> None:
 
 def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
     """Write a file piece by piece, and put it in its place only when all of it is there."""
+    with draft(path) as out:
+        out.writelines(pieces)
+
+
+@contextmanager
+def draft(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a stream to write a file to, which takes its place when all of it is there."""
     try:
         if path.exists() and not path.is_file() and not path.is_dir():  # a pipe or a device takes what it is given
             with path.open("wb") as out:
-                out.writelines(pieces)
+                yield out
             return
         target = Path(os.path.realpath(path))  # a link stays, and what it leads to is replaced
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask()
-        handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(handle, "wb") as out:
-                for piece in pieces:
-                    out.write(piece)
-            os.chmod(draft, mode)
-            os.replace(draft, target)
+                yield out
+            os.chmod(name, mode)
+            os.replace(name, target)
         except BaseException:
-            os.unlink(draft)
+            os.unlink(name)
             raise
     except OSError as error:
         reason = error.strerror or str(error)

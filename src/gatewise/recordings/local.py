@@ -49,6 +49,15 @@ def model_file(model: str, cache: Path) -> Path:
     )
 
 
+def name_of(model: str, cache: Path) -> str:
+    """Return what the ledger knows a model by; a named one need not be there, for its digest is known."""
+    if model in MODELS:
+        return f"local:{model}@sha256:{MODELS[model].weights[0].sha256[:12]}"
+    path = model_file(model, cache)
+    digest = sha256(path)
+    return f"local:{_name(path, digest)}@sha256:{digest[:12]}"
+
+
 class Local:
     """The model of a GGUF file, answering one request at a time in a thread; it is closed when the block ends.
 

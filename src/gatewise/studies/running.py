@@ -36,12 +36,14 @@ Progress = Callable[[str, int, int | None], None]  # what, done, of how many whe
 class Outcome:
     """What a step did: the files it wrote, and a few words for the reader.
 
-    One that is not complete is not noted, and no later step runs: running again goes on where it stopped.
+    One that is not complete is not noted, and no later step runs: running again goes on where it stopped. One that is
+    not `noted` is followed by the next, and done again in the next run: some of it may be had then.
     """
 
     files: tuple[Path, ...] = ()
     told: tuple[str, ...] = ()
     complete: bool = True
+    noted: bool = True
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ def run(
             raise BadChoice(f"expected a step among {', '.join(STEPS)}, found {name!r}{nearest(name, STEPS)}.")
     path = state_path(work.design)
     state = read_state(path)
+    now: set[str] = set()  # done in this run, noted or not
     stale: set[str] = set()  # in a dry run: steps that would run, so that later ones cannot know what they will read
     for name in STEPS:
         if only and name not in only:
@@ -143,6 +146,8 @@ def run(
         write_state(state, path)
         outcome = step.act(handed)
         if outcome.complete:
+            now.add(name)
+        if outcome.complete and outcome.noted:
             files = {_named(work.design, one): digest_of(one) for one in outcome.files}
             state = state.noting(name, Noted(reads, files))
             write_state(state, path)

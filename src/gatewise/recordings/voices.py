@@ -1,0 +1,248 @@
+"""Voices: whoever can be asked, through the ledger, so that what was said once is never paid for again.
+
+A call is looked up before it is made, made once however many wait for it, and stored before anybody reads it.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from gatewise.errors import Refused, Unavailable
+from gatewise.recordings.calls import Reply, Request
+from gatewise.recordings.endpoints import FIRST, Form, Prices, Settings, request_body, simpler
+from gatewise.recordings.entries import Entry
+from gatewise.recordings.ledger import Ledger
+from gatewise.recordings.replies import Completion, read_reply
+
+Ask = Callable[[Request], Awaitable[Reply]]
+
+NOT_ASKED = "not asked"  # the reason of a state that no call was made for
+IN_A_ROW = 25  # failures without a success in between, after which an endpoint is left alone
+
+
+@dataclass
+class Tally:
+    """What a run has done so far: calls made and found, what they cost, and what failed, by kind."""
+
+    asked: int = 0
+    found: int = 0  # in the ledger
+    cost: float = 0.0  # US dollars, earlier runs included where the ledger has their calls
+    unpriced: int = 0  # calls whose price nobody said
+    tokens: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    stopped: str = ""  # why no more is asked; empty while it goes on
+
+
+class Purse:
+    """What may still be spent. A call holds its worst price until its true one is known."""
+
+    def __init__(self, tally: Tally, limit: float | None = None) -> None:
+        self._tally = tally
+        self.limit = limit
+        self._held = 0.0
+        self._freed = asyncio.Event()
+
+    @asynccontextmanager
+    async def holding(self, worst: float) -> AsyncIterator[None]:
+        """Hold a price, or end the run where it cannot be paid even when all that is under way has come back."""
+        if self.limit is None:
+            yield
+            return
+        while self._tally.cost + self._held + worst > self.limit:
+            if self._held <= 0:
+                spent = f"{self._tally.cost:.4f} $ of {self.limit:g} $ are spent"
+                self._tally.stopped = self._tally.stopped or f"{spent}, and the next call may cost {worst:.4f} $"
+                raise Unavailable("expected to stay within --max-cost, found it reached.", NOT_ASKED)
+            self._freed.clear()
+            await self._freed.wait()
+        self._held += worst
+        try:
+            yield
+        finally:
+            self._held = max(self._held - worst, 0.0) if self._held - worst > 1e-12 else 0.0
+            self._freed.set()
+
+
+class Calls:
+    """Calls to one endpoint, each made once; what failed is remembered until the end of the run."""
+
+    def __init__(self, ledger: Ledger | None, tally: Tally, purse: Purse, *, prices: Prices | None = None) -> None:
+        self.ledger = ledger  # None where nothing was ever asked, and nobody will be
+        self.tally = tally
+        self.failed: dict[str, str] = {}  # key → kind
+        self._purse = purse
+        self._prices = prices
+        self._under_way: dict[str, asyncio.Task[Entry]] = {}
+        self._counted: set[int] = set()
+        self._row = 0  # failures since the last success
+        self._over: Unavailable | None = None
+
+    def known(self, request: Request) -> Entry | None:
+        """Return what the ledger has for a request."""
+        key = request.key
+        entry = self.ledger.find([key]).get(key) if self.ledger else None
+        if entry:
+            self._count(entry, fresh=False)
+        return entry
+
+    async def once(self, request: Request, ask: Ask) -> Entry:
+        """Return the entry of a request: from the ledger, from a call under way, or from a call made now."""
+        entry = self.known(request)
+        if entry:
+            return entry
+        key = request.key
+        task = self._under_way.get(key)
+        if task is None:
+            task = asyncio.ensure_future(self._pay(request, key, ask))
+            self._under_way[key] = task
+            task.add_done_callback(lambda done: self._landed(key, done))
+        return await asyncio.shield(task)  # a paid reply is stored even where nobody waits for it any more
+
+    def _landed(self, key: str, task: asyncio.Task[Entry]) -> None:
+        self._under_way.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # seen, also where nobody waits any more
+
+    async def _pay(self, request: Request, key: str, ask: Ask) -> Entry:
+        if self.ledger is None:
+            raise Unavailable("expected a ledger to keep the reply, found none. Open one.", NOT_ASKED)
+        if self.tally.stopped:
+            raise Unavailable(f"expected to go on, found: {self.tally.stopped}.", NOT_ASKED)
+        if self._over:
+            raise self._over
+        async with self._purse.holding(self._worst(request)):
+            try:
+                reply = await ask(request)
+            except Unavailable as failure:
+                self._fail(key, failure)
+                raise
+            self._row = 0
+            self.failed.pop(key, None)
+            entry = await self.ledger.put(request, reply)
+            self._count(entry, fresh=True)
+        return entry
+
+    def _fail(self, key: str, failure: Unavailable) -> None:
+        self.failed[key] = failure.kind
+        if isinstance(failure, Refused) or failure.kind == NOT_ASKED:
+            return  # the endpoint is there; it is this request that it will not serve
+        self.tally.failures[failure.kind] += 1
+        self._row += 1
+        if failure.final:
+            self._over = failure
+        elif self._row >= IN_A_ROW:
+            self._over = Unavailable(
+                f"expected answers, found {self._row} failures in a row, the last: {failure}",
+                failure.kind,
+                final=True,
+            )
+
+    def _count(self, entry: Entry, *, fresh: bool) -> None:
+        """Count an entry once, whether it was found or paid for now."""
+        mark = hash(entry.key)
+        if mark in self._counted:
+            return
+        self._counted.add(mark)
+        self.tally.asked += fresh
+        self.tally.found += not fresh
+        completion = read_reply(entry.raw)
+        if isinstance(completion, Completion):
+            self.tally.tokens += (completion.input_tokens or 0) + (completion.output_tokens or 0)
+            cost = price_of(completion, self._prices)
+            self.tally.cost += cost or 0.0
+            self.tally.unpriced += cost is None
+
+    def _worst(self, request: Request) -> float:
+        """Return the most that a call can cost: no token is shorter than a byte, and no reply longer than asked."""
+        if self._prices is None:
+            return 0.0
+        limit = request.body.get("max_tokens", request.body.get("max_completion_tokens", 0))
+        messages = request.body.get("messages", ())
+        tokens = sum(len(str(one.get("content", "")).encode("utf-8", "replace")) + 16 for one in messages)
+        return float(tokens * self._prices.input + limit * self._prices.output) / 1e6
+
+
+def price_of(completion: Completion, prices: Prices | None) -> float | None:
+    """Return what a reply cost in US dollars: as it says, else by the prices; None where neither is known."""
+    if completion.cost_usd is not None:
+        return completion.cost_usd
+    if prices is None or completion.input_tokens is None or completion.output_tokens is None:
+        return None
+    return (completion.input_tokens * prices.input + completion.output_tokens * prices.output) / 1e6
+
+
+async def nobody(request: Request) -> Reply:
+    """Raise: nothing is asked. What the ledger has is all there is."""
+    raise Unavailable("expected the reply in the ledger, found none. Record it first.", NOT_ASKED)
+
+
+class Voice:
+    """A model behind an endpoint; how it wants to be asked is found out once and noted in the ledger."""
+
+    def __init__(self, name: str, settings: Settings, calls: Calls, ask: Ask) -> None:
+        self.name = name
+        self.settings = settings
+        self.calls = calls
+        self._ask = ask
+        noted = calls.ledger.noted(name, model=settings.model) if calls.ledger else None
+        self._noted = Form.from_json(noted) if noted else None
+        self.form = self._noted or FIRST
+        self._settled = False
+        self._negotiation = asyncio.Lock()
+
+    def offline(self) -> "Voice":
+        """Return a voice that says what this one has said, and asks nobody."""
+        silent = Voice(self.name, self.settings, self.calls, nobody)
+        silent._settled, silent.form = True, self.form
+        return silent
+
+    def request(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        schema: Mapping[str, Any] | None = None,
+        *,
+        kind: str = "answer",
+        attempt: int = 0,
+        max_tokens: int | None = None,
+        top_logprobs: int | None = None,
+        form: Form | None = None,
+    ) -> Request:
+        """Return the request that asks for a reply to some messages."""
+        body = request_body(
+            self.settings, form or self.form, messages, schema, max_tokens=max_tokens, top_logprobs=top_logprobs
+        )
+        return Request(self.name, body, attempt, kind)
+
+    async def say(
+        self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any] | None = None, **how: Any
+    ) -> Entry:
+        """Return what the model says to some messages, from the ledger where it has said it before."""
+        if not self._settled:
+            entry = self.calls.known(self.request(messages, schema, **how))
+            if entry:
+                return entry
+            async with self._negotiation:
+                if not self._settled:
+                    return await self._negotiated(lambda form: self.request(messages, schema, form=form, **how))
+        return await self.calls.once(self.request(messages, schema, **how), self._ask)
+
+    async def _negotiated(self, request: Callable[[Form], Request]) -> Entry:
+        """Return the first reply of this run, asked for in ever simpler forms until the endpoint serves one."""
+        form = self.form
+        while True:
+            try:
+                entry = await self.calls.once(request(form), self._ask)
+            except Refused as refused:
+                simpler_form = simpler(form, refused)
+                if simpler_form is None:
+                    raise
+                form = simpler_form
+            else:
+                if self.calls.ledger and form != self._noted:
+                    self.calls.ledger.note(self.name, form.as_json(), model=self.settings.model)
+                self.form = self._noted = form
+                self._settled = True
+                return entry

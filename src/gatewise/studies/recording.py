@@ -1,0 +1,440 @@
+"""Recording: the steps of a study that ask, record and judge, with endpoints opened, limits kept and prices told."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from gatewise.errors import BadChoice, BrokenFile
+from gatewise.files.recorded import Kinds, recording
+from gatewise.recordings import judges
+from gatewise.recordings.endpoints import Settings
+from gatewise.recordings.ledger import Ledger
+from gatewise.recordings.prompts import PROMPTS, Prompt, read_prompt
+from gatewise.recordings.recorder import (
+    COLUMNS,
+    Asking,
+    Decide,
+    Estimate,
+    State,
+    about,
+    by_model,
+    by_own,
+    estimate,
+    record,
+    rows,
+    walk,
+)
+from gatewise.recordings.voices import Ask, Calls, Purse, Tally, Voice, nobody
+from gatewise.studies.designs import Asked, Design, Judging, Model
+from gatewise.studies.running import Outcome, Step, Work, make_folder
+from gatewise.studies.steps import code_digest, plans_of
+from gatewise.types import Plan
+
+Live = Callable[[str, Tally, int, int], None]  # what, so far, done, of how many
+
+NOWHERE = "http://127.0.0.1/v1"  # the address of a model in this process, which is never called
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a recording may cost, whether it asks anybody at all, and who is told how it goes."""
+
+    max_cost: float | None = None
+    offline: bool = False
+    live: Live = lambda what, tally, done, total: None
+
+
+@dataclass
+class Count:
+    """What became of the states that were walked through."""
+
+    states: int = 0
+    answered: int = 0
+    judged: int = 0
+    missing: Counter[str] = field(default_factory=Counter)
+
+    def add(self, states: Iterable[State]) -> None:
+        """Take in the states of one plan."""
+        for state in states:
+            self.states += 1
+            self.answered += state.answer is not None
+            self.judged += state.correct is not None
+            if state.missing_reason:
+                self.missing[state.missing_reason] += 1
+
+
+def recording_steps(limits: Limits) -> dict[str, Step]:
+    """Return the steps that ask models: record and judge."""
+    return {
+        "record": Step(_record_reads, lambda work: _record(work, limits)),
+        "judge": Step(_judge_reads, lambda work: _judge(work, limits)),
+    }
+
+
+# What a step depends on: what is asked, not how fast or with which key
+
+_PACE = ("key_env", "concurrency", "requests_per_minute", "tokens_per_minute", "timeout", "overall", "proxy", "ca",
+         "threads", "device", "batch")  # fmt: skip
+
+
+def _record_reads(work: Work) -> Any:
+    return [_asked_reads(model, work) for model in work.design.models]
+
+
+def _judge_reads(work: Work) -> Any:
+    judging = work.design.judge
+    models = [_asked_reads(model, work) for model in work.design.models]
+    if judging.kind == "model":
+        return [models, _asked_reads(judging, work)]
+    if judging.kind == "own":
+        return [
+            models,
+            judging.name,
+            code_digest(work.own(judging.function, "judge", "(question, answer) -> verdict")),
+        ]
+    return [models, judging.name]
+
+
+def _asked_reads(asked: Asked, work: Work) -> Any:
+    values = {name: value for name, value in vars(asked).items() if name not in _PACE}
+    return json.loads(json.dumps(values | {"prompt": prompt_of(asked, work.design).digest}, default=str))
+
+
+def prompt_of(asked: Asked, design: Design) -> Prompt:
+    """Return the prompt that a model of the design is asked with: a built-in one, or that of a file."""
+    if asked.prompt in PROMPTS:
+        return PROMPTS[asked.prompt]
+    path = design.folder / asked.prompt
+    try:
+        return read_prompt(path.read_text("utf-8"), asked.prompt)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no UTF-8"
+        raise BrokenFile(
+            f"expected a prompt among {', '.join(PROMPTS)}, or a prompt file at {path}, found: {reason}. Check "
+            "the path."
+        ) from None
+
+
+# Endpoints
+
+
+def settings_of(asked: Asked, design: Design) -> Settings:
+    """Return the settings of a model of the design."""
+    prices = asked.prices
+    return Settings(
+        model=asked.model or asked.local or asked.transformer,
+        url=asked.url or NOWHERE,
+        key_env=asked.key_env,
+        temperature=asked.temperature,
+        max_tokens=asked.max_tokens,
+        seed=asked.seed,
+        extra=asked.extra,
+        logprobs=getattr(asked, "logprobs", False),
+        top_logprobs=getattr(asked, "top_logprobs", 5),
+        prices=prices,
+        concurrency=asked.concurrency,
+        requests_per_minute=asked.requests_per_minute,
+        tokens_per_minute=asked.tokens_per_minute,
+        timeout=asked.timeout,
+        overall=asked.overall,
+        proxy=asked.proxy,
+        ca=str(asked.ca or ""),
+    )
+
+
+def name_of(asked: Asked, design: Design, cache: Path) -> str:
+    """Return what the ledger knows an endpoint by, without opening it."""
+    if asked.url:
+        return settings_of(asked, design).address
+    from gatewise.recordings.local import name_of as local_name
+
+    return local_name(asked.local, cache)
+
+
+@asynccontextmanager
+async def opened(asked: Asked, work: Work) -> AsyncIterator[tuple[str, Ask, int]]:
+    """Yield an endpoint of the design, open: its name, how it is asked, and how many calls it takes at once."""
+    if asked.url:
+        from gatewise.recordings.chats import chat
+
+        key = work.key(asked.key_env) if asked.key_env else ""
+        if asked.key_env and not key:
+            raise BadChoice(
+                f"expected a key for {asked.model} in the environment variable {asked.key_env}, found none. Set it."
+            )
+        async with chat(settings_of(asked, work.design), key=key) as endpoint:
+            yield endpoint.name, lambda request: endpoint(request.body), asked.concurrency
+    else:
+        from gatewise.recordings.local import Local, model_file
+
+        path = model_file(asked.local, work.cache)
+        with Local(path, threads=asked.threads, context=asked.context) as local:
+            yield local.name, lambda request: local(request.body), 1  # one at a time, so that depths share a cache
+
+
+# The steps
+
+
+def _record(work: Work, limits: Limits) -> Outcome:
+    if work.dry_run:
+        return Outcome(told=_estimated(work))
+    if limits.max_cost is not None:
+        for model in work.design.models:
+            _require_prices(model)
+    return asyncio.run(_recorded(work, limits))
+
+
+async def _recorded(work: Work, limits: Limits) -> Outcome:
+    """Ask what is missing, and write what was said, not yet judged, as one table a model."""
+    design, tally = work.design, Tally()
+    told: list[str] = []
+    written: list[Path] = []
+    whole = True
+    with _ledger(design) as ledger:
+        purse = Purse(tally, limits.max_cost)
+        for model in design.models:
+            asking, count = _asking(model, design), Count()
+            calls = Calls(ledger, tally, purse, prices=model.prices)
+            async with _voice(model, work, limits, calls) as (voice, workers):
+
+                async def go(plan: Plan, voice: Voice = voice, asking: Asking = asking, count: Count = count) -> None:
+                    count.add(await walk(plan, voice, asking))
+
+                await _through(work, limits, go, workers, tally, f"asking {model.name}")
+            if tally.stopped:
+                told.append(_told(model, count, tally))
+                return Outcome(told=(*told, _stopped(tally)), complete=False)
+            path = design.recorded_path(model)
+            count = await _assembled(work, voice.offline(), asking, None, "", path)
+            written.append(path)
+            told.append(_told(model, count, tally))
+            whole &= not tally.failures
+    return Outcome(files=tuple(written), told=tuple(told), noted=whole)
+
+
+def _judge(work: Work, limits: Limits) -> Outcome:
+    judging = work.design.judge
+    if work.dry_run:
+        asks = judging.kind == "model"
+        return Outcome(told=("one call for each distinct answer, where it was not judged before",) if asks else ())
+    if limits.max_cost is not None and judging.kind == "model":
+        _require_prices(judging)
+    return asyncio.run(_all_judged(work, limits))
+
+
+async def _all_judged(work: Work, limits: Limits) -> Outcome:
+    """Judge every answer in the ledger, and write the trace tables."""
+    design, tally = work.design, Tally()
+    judging = design.judge
+    told: list[str] = []
+    written: list[Path] = []
+    whole = True
+    with _ledger(design) as ledger:
+        for model in design.models:
+            path = design.traces_path(model)
+            count = await judged(work, limits, ledger, model, judging, path, tally)
+            if count is None:
+                return Outcome(told=(*told, _stopped(tally)), complete=False)
+            written.append(path)
+            told.append(_told(model, count, tally))
+            whole &= not tally.failures
+    return Outcome(files=tuple(written), told=tuple(told), noted=whole)
+
+
+async def judged(
+    work: Work, limits: Limits, ledger: Ledger, model: Model, judging: Judging, path: Path, tally: Tally
+) -> Count | None:
+    """Write the trace table of a model by one judge, asking no answer anew; None where it was stopped before."""
+    design, asking = work.design, _asking(model, work.design)
+    answers = Voice(
+        name_of(model, design, work.cache),
+        settings_of(model, design),
+        Calls(ledger, Tally(), Purse(Tally()), prices=model.prices),
+        nobody,
+    )
+    calls = Calls(ledger, tally, Purse(tally, limits.max_cost), prices=judging.prices)
+    async with _deciding(judging, work, limits, calls) as (decide, workers):
+        if workers:
+
+            async def go(plan: Plan) -> None:
+                await walk(plan, answers, asking, decide)
+
+            await _through(work, limits, go, workers, tally, f"judging {model.name}")
+            if tally.stopped:
+                return None
+        return await _assembled(work, answers, asking, decide, judging.name, path)
+
+
+def rejudge(work: Work, limits: Limits, by: str, output: Path) -> list[tuple[Path, str]]:
+    """Write the trace table of each model by another judge that asks no model; return the paths and what is told."""
+    judging = _judging(by)
+    if len(work.design.models) > 1 and "{model}" not in output.name:
+        raise BadChoice(f"expected {{model}} in -o for {len(work.design.models)} models, found {output}. Add it.")
+
+    async def all_models() -> list[tuple[Path, str]]:
+        told = []
+        with _ledger(work.design) as ledger:
+            for model in work.design.models:
+                path, tally = output.with_name(output.name.replace("{model}", model.name)), Tally()
+                count = await judged(work, limits, ledger, model, judging, path, tally)
+                told.append((path, _told(model, count, tally) if count else _stopped(tally)))
+        return told
+
+    return asyncio.run(all_models())
+
+
+def _judging(name: str) -> Judging:
+    if ":" in name and not name.startswith(judges.MODEL):
+        return Judging(kind="own", function=name)
+    known = judges.judge(name)
+    if known.model:
+        raise BadChoice(f"expected a judge that asks no model, found {name}. Describe it in [judge] of a study file.")
+    if name.startswith(judges.F1):
+        return Judging(kind="f1", threshold=float(known.name.removeprefix(judges.F1)))
+    return Judging(kind="exact")
+
+
+async def _assembled(
+    work: Work, voice: Voice, asking: Asking, decide: Decide | None, judge: str, path: Path
+) -> Count:
+    """Write a trace table from what is in the ledger."""
+    kinds, count = Kinds(), Count()
+    seen: set[str] = set()
+    for plan in _plans(work)[1]:
+        kinds.add(about(plan.question))
+        if plan.question.id in seen:
+            raise BrokenFile(
+                f"expected every question id once in a study, found {plan.question.id!r} in two data sets. Make two "
+                "studies of them, or rename it."
+            )
+        seen.add(plan.question.id)
+    make_folder(path.parent)
+    with recording(path, COLUMNS, kinds) as take:
+        for done, plan in enumerate(_plans(work)[1]):
+            states = await walk(plan, voice, asking, decide)
+            count.add(states)
+            for row in rows(plan, states, asking.label, asking.prompt.digest, judge):
+                take(row)
+            if done % 256 == 0:
+                work.progress(f"writing {path.name}", done, len(seen))
+    return count
+
+
+async def _through(
+    work: Work, limits: Limits, go: Callable[[Plan], Awaitable[None]], workers: int, tally: Tally, what: str
+) -> None:
+    """Walk through all plans; when the user interrupts, finish what is under way and no more."""
+    total, plans = _plans(work)
+    done = 0
+
+    def one_more() -> None:
+        nonlocal done
+        done += 1
+        limits.live(what, tally, done, total)
+
+    limits.live(what, tally, 0, total)
+    task = asyncio.ensure_future(
+        record(plans, go, workers=workers, stopped=lambda: bool(tally.stopped), done=one_more)
+    )
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        tally.stopped = tally.stopped or "interrupted"
+        limits.live("finishing what is under way", tally, done, total)
+        await task
+
+
+@asynccontextmanager
+async def _voice(model: Asked, work: Work, limits: Limits, calls: Calls) -> AsyncIterator[tuple[Voice, int]]:
+    """Yield the voice of a model, and how many walks it can serve at once."""
+    settings = settings_of(model, work.design)
+    if limits.offline:
+        yield Voice(name_of(model, work.design, work.cache), settings, calls, nobody), 1
+        return
+    async with opened(model, work) as (name, ask, workers):
+        yield Voice(name, settings, calls, ask), workers
+
+
+@asynccontextmanager
+async def _deciding(judging: Judging, work: Work, limits: Limits, calls: Calls) -> AsyncIterator[tuple[Decide, int]]:
+    """Yield who decides, and how many walks may ask at once; 0 where a verdict is a matter of looking."""
+    if judging.kind == "model":
+        async with _voice(judging, work, limits, calls) as (voice, workers):
+            yield by_model(voice, prompt_of(judging, work.design), judging.attempts), workers
+    elif judging.kind == "own":
+        judge = judges.judge(judging.name, lambda name: work.own(name, "judge", "(question, answer) -> verdict"))
+        yield by_own(judge, calls, asks=not limits.offline), judging.concurrency
+    else:
+        yield judges.judge(judging.name), 0
+
+
+def _asking(model: Model, design: Design) -> Asking:
+    return Asking(model.name, prompt_of(model, design), model.attempts, model.p_true)
+
+
+def _ledger(design: Design) -> Ledger:
+    make_folder(design.ledger.parent)
+    return Ledger.open(design.ledger)
+
+
+def _plans(work: Work) -> tuple[int, Iterator[Plan]]:
+    """Return how many plans a study has, and all of them."""
+    parts = [plans_of(data, work) for data in work.design.data]
+    return sum(count for count, _ in parts), chain.from_iterable(plans for _, plans in parts)
+
+
+def _require_prices(asked: Asked) -> None:
+    if asked.url and asked.prices is None:
+        raise BadChoice(
+            f"expected the prices of {asked.model}, by which --max-cost is kept, found none. Add "
+            "prices = {input = …, output = …} in US dollars per million tokens."
+        )
+
+
+# What is told
+
+
+def _told(model: Model, count: Count, tally: Tally) -> str:
+    parts = [f"{model.name}: {count.states:,} states, {count.answered:,} answered"]
+    if count.judged:
+        parts.append(f"{count.judged:,} judged")
+    parts += [f"{number:,} {reason}" for reason, number in sorted(count.missing.items()) if reason != "not judged"]
+    calls = f"{tally.asked:,} calls made, {tally.found:,} found in the ledger"
+    priced = f"; {tally.cost:.4f} $" if tally.cost else ""
+    return f"{', '.join(parts)}; {calls}{priced}"
+
+
+def _stopped(tally: Tally) -> str:
+    return f"stopped: {tally.stopped}. Run the same command again to go on; what was answered is kept."
+
+
+def _estimated(work: Work) -> tuple[str, ...]:
+    """Return what recording would ask, a line a model; whatever is in the ledger is not asked again."""
+    design = work.design
+    told: list[str] = []
+    with ExitStack() as stack:
+        ledger = None
+        if design.ledger.is_file():
+            ledger = stack.enter_context(Ledger.open(design.ledger, readonly=True))
+        for model in design.models:
+            calls = Calls(ledger, Tally(), Purse(Tally()), prices=model.prices)
+            voice = Voice(name_of(model, design, work.cache), settings_of(model, design), calls, nobody)
+            told.append(_estimate_told(model, estimate(_plans(work)[1], voice, _asking(model, design))))
+    return tuple(told)
+
+
+def _estimate_told(model: Model, found: Estimate) -> str:
+    price = found.price(model.prices)
+    signals = f" and up to {found.signals:,} for P(True)" if found.signals else ""
+    cost = "no price named" if price is None else f"at most {price:,.2f} $"
+    return (
+        f"{model.name}: {found.states:,} states, {found.copied:,} of them copies, {found.had:,} in the ledger; "
+        f"{found.calls:,} calls to make{signals}, about {found.input_tokens:,} tokens in and at most "
+        f"{found.output_tokens:,} out, {cost}"
+    )
