@@ -12,13 +12,13 @@ import pyarrow.parquet
 import pytest
 
 from gatewise.files.bundled import DATA
-from test_cli_replays import GOOD, as_json, gatewise, traces  # noqa: F401 -- fixtures
+from test_cli_replays import GOOD, as_json, traces  # noqa: F401 -- a fixture
 
 GPT = DATA / "reconstructions" / "gpt-oss-120b.parquet"
 
 
 @pytest.fixture
-def report(gatewise, tmp_path):  # noqa: F811
+def report(gatewise, tmp_path):
     def run(*arguments, folder=tmp_path / "report"):
         return gatewise("report", *arguments, "-o", folder), folder
 
@@ -36,15 +36,15 @@ def test_a_report_holds_what_its_numbers_list_and_json_prints_those_numbers(repo
     printed = as_json(result)
     assert printed == json.loads((folder / "numbers.json").read_text())
     assert printed["files"] == sorted(contents(folder))
-    assert {"README.md", "figures/risk-coverage-column.pdf", "tables/main.tex"} <= set(printed["files"])
+    assert {"README.md", "index.html", "figures/risk-coverage-column.pdf", "tables/main.tex"} <= set(printed["files"])
     assert printed["models"][0]["model"] == "gpt-oss-120b"
     listed = (folder / "README.md").read_text()
     for name in printed["files"]:
-        if name.endswith((".md", ".png")) and "-column" not in name and name != "README.md":
+        if name.endswith((".md", ".png", ".html")) and "-column" not in name and name != "README.md":
             assert f"({name})" in listed
 
 
-def test_numbers_agree_with_replay_and_with_the_csv_on_every_digit(report, gatewise):  # noqa: F811
+def test_numbers_agree_with_replay_and_with_the_csv_on_every_digit(report, gatewise):
     result, folder = report(GPT, "--no-figures", "--by", "dataset", "--json")
     printed = as_json(result)
     assert printed["models"][0]["summary"] == as_json(gatewise("replay", GPT, "--by", "dataset", "--json"))
@@ -66,10 +66,10 @@ def test_a_second_report_is_the_same_and_leaves_other_files_alone(report):
     (folder / "tables" / "other.csv").write_text("mine")
     report(GPT, "--no-figures")
     assert contents(folder) == {**before, "notes.txt": b"mine", "tables/other.csv": b"mine"}
-    assert "README.md" in out
+    assert f"open {folder / 'index.html'}" in out
 
 
-def test_several_models_stand_side_by_side_and_take_their_own_maps(report, gatewise, tmp_path):  # noqa: F811
+def test_several_models_stand_side_by_side_and_take_their_own_maps(report, gatewise, tmp_path):
     others = [DATA / "reconstructions" / f"{name}.parquet" for name in ("mistral-small-2603", "qwen3-235b-a22b-2507")]
     fitted = as_json(report(GPT, *others, "--no-figures", "--json")[0])
     assert [one["model"] for one in fitted["models"]] == sorted(one["model"] for one in fitted["models"])
@@ -146,4 +146,7 @@ def test_hostile_names_stay_text(report, tmp_path):
     assert code == 0
     assert "\u202e" not in out
     assert "'=HYPERLINK" in (folder / "tables" / "main.csv").read_text()
-    assert all(Path(name).parts[0] in ("README.md", "numbers.json", "tables", "figures") for name in contents(folder))
+    assert all(
+        Path(name).parts[0] in ("README.md", "index.html", "numbers.json", "tables", "figures")
+        for name in contents(folder)
+    )

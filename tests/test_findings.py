@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 
 import strategies
-from gatewise import Traces, calibrate, compare, ece, frontier, reliability, replay
+from gatewise import calibrate, compare, ece, frontier, reliability, replay
 from gatewise.replays.calibrators import fittable
-from gatewise.replays.findings import find, models_of, of_model, wilson
+from gatewise.replays.findings import find, wilson
 from gatewise.replays.policies import Threshold
 
 
@@ -64,17 +64,3 @@ def test_wilson_holds_the_share_and_narrows_with_n():
             low, high = wilson(right / n, n)
             assert 0 <= low <= right / n <= high <= 1
     assert wilson(0.5, 10**6)[1] - wilson(0.5, 10**6)[0] < wilson(0.5, 100)[1] - wilson(0.5, 100)[0]
-
-
-def test_models_are_told_apart_and_those_without_a_name_come_last():
-    traces = Traces.from_columns(
-        {
-            "trace_id": ["a", "b", "c"],
-            "model": ["m", None, "k"],
-            "depth": [0, 0, 0],
-            "confidence": [0.1, 0.2, 0.3],
-            "correct": [True, False, True],
-        }
-    )
-    assert models_of(traces) == ["k", "m", None]
-    assert [of_model(traces, model).ids.tolist() for model in models_of(traces)] == [["c"], ["a"], ["b"]]

@@ -13,7 +13,7 @@ from gatewise.files import published, read_rows, reconstruction
 from gatewise.questions.plans import plan
 from gatewise.questions.similarity import lexical
 from gatewise.questions.splits import in_order
-from gatewise.studies.paper import Check, checks
+from gatewise.studies.paper import Check, checks, coordinates
 from gatewise.studies.planning import Source
 from gatewise.wording import proxy_depth
 
@@ -76,6 +76,55 @@ def test_a_wrong_replay_is_noticed(summaries):
     one_sided = calibrate(traces.choose(datasets=["hotpotqa"]))
     wrong = {**summaries, model: summarize(traces.split("test"), calibrated=one_sided)}
     assert sum(not one.ok for one in checks(published(), wrong)) >= 7
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """The regenerated figures with the published coordinates over them, and the series by panel."""
+    from gatewise.replays.findings import find
+    from gatewise.reports.plots import accuracy_cost, risk_coverage
+
+    found, over = [], coordinates(published())
+    for model in MODELS:
+        traces = reconstruction(model)
+        found.append(find(traces.split("test"), calibrated=calibrate(traces)))
+    figures = {
+        "risk_coverage": risk_coverage(found, published=over["risk-coverage"]),
+        "oa_cost": accuracy_cost(found, published=over["accuracy-cost"]),
+    }
+    return {
+        (name, model): {line.get_gid(): line.get_xydata().tolist() for line in axes.get_lines() if line.get_gid()}
+        for name, figure in figures.items()
+        for model, axes in zip(MODELS, figure.axes, strict=True)
+    }
+
+
+BASELINES = ("parametric", "rag@1", "rag@2", "rag@3", "adaptive")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_published_coordinate_lies_on_the_regenerated_curves(drawn, model):
+    count = 0
+    for name, x, y in (("risk_coverage", "coverage", "selective_risk"), ("oa_cost", "cost", "oa")):
+        lines = drawn[name, model]
+        for series, rows in published()[name][model].items():
+            for place, row in enumerate(rows):
+                score, at, _ = series.partition("@")
+                if score == "baselines":
+                    curves = [f"baseline-{row.get('system', BASELINES[place])}"]
+                elif at:
+                    curves = [f"gate-{score}", f"frontier-{score}", "frontier-raw"]
+                elif name == "risk_coverage":
+                    curves = [f"sampled-{score}", f"frontier-{score}", "frontier-raw"]
+                else:
+                    curves = [f"budgets-{score}"]
+                for curve in curves:
+                    near = [abs(a - row[x]) <= 5e-7 and abs(b - row[y]) <= 5e-7 for a, b in lines[curve]]
+                    assert any(near), (series, row, curve)
+                assert [row[x], row[y]] in lines["published"]
+                count += 1
+        assert len(lines["published"]) == sum(map(len, published()[name][model].values()))
+    assert count > 30
 
 
 def test_a_number_agrees_to_the_published_decimals_and_counts_exactly():

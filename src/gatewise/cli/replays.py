@@ -305,25 +305,48 @@ def frontier(
         print(f"\nwritten  {output}")
 
 
-def paper(as_json: JsonOption = False) -> None:
+def paper(
+    figures: Annotated[
+        Path | None,
+        typer.Option(
+            "--figures",
+            help="Draw the paper's figures into this folder too, with every published coordinate laid over them.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
     """Replay the bundled reconstructions and lay every published number beside the replayed one."""
     from gatewise import files
     from gatewise.replays.calibrators import calibrate as fit
+    from gatewise.replays.findings import find
     from gatewise.replays.summaries import summarize
-    from gatewise.studies.paper import checks
+    from gatewise.studies.paper import checks, coordinates
+    from gatewise.studies.reporting import require_drawing, write_figures
 
-    numbers = files.published()
+    if figures:
+        require_drawing()
+    numbers, findings, drawn = files.published(), [], []
     summaries = {}
     with progress() as advance:
         for model in numbers["table"]:
             traces = files.reconstruction(model)
-            summaries[model] = summarize(traces.split("test"), calibrated=fit(traces), progress=advance)
+            test, calibrated = traces.split("test"), fit(traces)
+            if figures:
+                calibration = traces.split("calibration")
+                findings.append(find(test, calibrated=calibrated, calibration=calibration, progress=advance))
+                summaries[model] = findings[-1].summary
+            else:
+                summaries[model] = summarize(test, calibrated=calibrated, progress=advance)
+        if figures:
+            drawn = write_figures(figures, findings, overlays=coordinates(numbers), progress=advance)
     found = list(checks(numbers, summaries))
     wrong = sum(not one.ok for one in found)
     source = "reconstructions: synthetic traces made to agree with the published numbers, not model output"
     if as_json:
         rows = [{**vars(one), "ok": one.ok} for one in found]
-        print_json({"schema": "gatewise.paper/1", "source": source, "mismatches": wrong, "numbers": rows})
+        more = {"figures": [str(path) for path in drawn]} if figures else {}
+        print_json({"schema": "gatewise.paper/1", "source": source, "mismatches": wrong, "numbers": rows, **more})
     else:
         print(source)
         width = max(len(one.what) for one in found)
@@ -336,6 +359,8 @@ def paper(as_json: JsonOption = False) -> None:
             verdict = "OK" if one.ok else "DIFFERS"
             print(f"  {one.what:{width}}  {one.published:>10.{one.decimals}f}  {replayed:>12}  {verdict}")
         print(f"\n{len(found) - wrong} of {len(found)} published numbers replayed from the reconstructions")
+        if drawn:
+            print(f"written  {len(drawn)} files into {drawn[0].parent}")
     if wrong:
         raise typer.Exit(1)
 

@@ -54,15 +54,27 @@ def report(
     signal: SignalOption = "confidence",
     cost: CostOption = "cost",
     allow_leak: LeakOption = False,
+    plans: Annotated[
+        list[Path],
+        typer.Option(
+            "--plans",
+            help="Add the evidence of these plans to the page; may be repeated.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
     no_figures: Annotated[
         bool, typer.Option("--no-figures", help="Leave the figures out; then matplotlib is not needed.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write tables, figures and numbers for every model into one folder."""
-    from gatewise.files import read_map
+    """Write tables, figures, numbers and a page to look at, for every model, into one folder."""
+    from functools import partial
+    from itertools import chain
+
+    from gatewise.files import read_map, read_plans
     from gatewise.replays.policies import Threshold
-    from gatewise.studies.reporting import Choices, find_all, main_of, require_drawing, write_report
+    from gatewise.reports.snippets import Origin
+    from gatewise.studies.reporting import Choices, find_all, main_of, page_of, require_drawing, write_report
 
     if not no_figures:
         require_drawing()
@@ -80,17 +92,27 @@ def report(
         with redirect_stdout(sys.stderr):  # whatever a policy prints is no result
             found, warnings = find_all(chosen, choices, maps=maps, progress=advance)
         warn(warnings[len(chosen.warnings) :])
+        origin = Origin(
+            [str(path) for path in traces],
+            datasets=dataset,
+            split=split,
+            signal=signal,
+            cost=cost,
+            map=str(map_path[0]) if len(map_path) == 1 else None,
+        )
+        evidence = chain.from_iterable(read_plans(path)[1] for path in plans)
         numbers = write_report(
             output,
             found,
             choices=choices,
             warnings=warnings,
             figures=not no_figures,
-            inputs=[*traces, *map_path],
+            page=partial(page_of, chosen, found, choices, origin=origin, plans=evidence),
+            inputs=[*traces, *map_path, *plans],
             progress=advance,
         )
     if as_json:
         print_json(numbers)
         return
     print_tables([main_of(found)])
-    print(f"\nwritten  {len(numbers['files'])} files into {output}; begin with {output / 'README.md'}")
+    print(f"\nwritten  {len(numbers['files'])} files into {output}; open {output / 'index.html'}")

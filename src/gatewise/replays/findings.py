@@ -1,12 +1,10 @@
 """findings: one model's traces → everything that tables and figures show of them, as one value."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
-
-import numpy as np
 
 from gatewise.replays.calibrators import Map, Raw, Score, fittable
 from gatewise.replays.comparisons import Move, Outcome, moves
@@ -14,7 +12,7 @@ from gatewise.replays.frontier import Frontier, frontier
 from gatewise.replays.loop import replay
 from gatewise.replays.metrics import Bin, reliability
 from gatewise.replays.policies import Policy, Threshold
-from gatewise.replays.summaries import BUDGET, GATE, Progress, Summary, summarize
+from gatewise.replays.summaries import BUDGET, GATE, THRESHOLDS, Progress, Summary, summarize
 from gatewise.replays.traces import Traces
 
 SCORES = ("raw", "calibrated")
@@ -71,6 +69,7 @@ def find(
     budget: int = BUDGET,
     policies: Mapping[str, Policy] | None = None,
     by: str | None = None,
+    thresholds: Sequence[float] = THRESHOLDS,
     allow_leak: bool = False,
     progress: Progress = lambda what, done, total: None,
 ) -> Findings:
@@ -89,6 +88,7 @@ def find(
         budget=budget,
         policies=policies,
         by=by,
+        thresholds=thresholds,
         allow_leak=allow_leak,
         progress=progress,
     )
@@ -121,14 +121,3 @@ def wilson(share: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     return min(share, max(0.0, middle - half)), max(share, min(1.0, middle + half))
-
-
-def models_of(traces: Traces) -> list[str | None]:
-    """Return the models of a trace set, sorted; None stands for traces that name none."""
-    return sorted(set(traces.models.tolist()), key=lambda name: (name is None, name or ""))
-
-
-def of_model(traces: Traces, model: str | None) -> Traces:
-    """Return the traces of one model, those that name none for None."""
-    chosen = np.array([value == model for value in traces.models.tolist()], np.bool_)
-    return traces if chosen.all() else traces.select(chosen)

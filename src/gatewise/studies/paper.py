@@ -117,6 +117,24 @@ def _oa_cost(published: Mapping[str, Any], summary: Summary) -> Numbers:
             yield f"{place} OA", row["oa"], point.overall_accuracy, 6
 
 
+Coordinates = Mapping[str, Mapping[str | None, list[tuple[float, float]]]]
+
+
+def coordinates(numbers: Mapping[str, Any]) -> Coordinates:
+    """Return every published coordinate by figure and model: (coverage, risk) and (cost, OA)."""
+    figures = {
+        "risk-coverage": ("risk_coverage", "coverage", "selective_risk"),
+        "accuracy-cost": ("oa_cost", "cost", "oa"),
+    }
+    return {
+        figure: {
+            model: [(row[x], row[y]) for rows in series.values() for row in rows]
+            for model, series in numbers[name].items()
+        }
+        for figure, (name, x, y) in figures.items()
+    }
+
+
 def _transition_rates(summary: Summary) -> tuple[float, float, float]:
     found = summary.pooled.transitions
     rates = (found.helpful, found.harmful, found.helpful - found.harmful)

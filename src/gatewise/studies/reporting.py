@@ -6,24 +6,28 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from gatewise.errors import BadChoice
 from gatewise.files.disk import make_folder, replace_file, require_apart
 from gatewise.replays.calibrators import Map
-from gatewise.replays.findings import Findings, find, models_of, of_model
+from gatewise.replays.findings import Findings, find
 from gatewise.replays.policies import Policy, Threshold
-from gatewise.replays.summaries import BUDGET, GATE, Progress
+from gatewise.replays.summaries import BUDGET, GATE, THRESHOLDS, Progress
 from gatewise.replays.traces import Traces
 from gatewise.reports import writing
 from gatewise.reports.overviews import report_tables
+from gatewise.reports.page import by_model, page_text
+from gatewise.reports.snippets import Origin
 from gatewise.reports.tables import Table
 from gatewise.studies.choosing import map_for, map_of_model, part_of
+from gatewise.types import Plan
 
 SCHEMA = "gatewise.report/1"
 KINDS = ("pdf", "svg", "png")
 
-Write = Callable[[str, str | bytes], None]
+Piece = tuple[str, Callable[[], str | bytes]]  # a file's name, and what makes its content when it is asked for
 
 TABLES = {
     "main": "every system by model and data set: OA, CA, coverage, cost",
@@ -58,6 +62,7 @@ class Choices:
     split: str = "test"
     by: str | None = None
     policies: Mapping[str, Policy] | None = None
+    thresholds: tuple[float, ...] = THRESHOLDS
     allow_leak: bool = False
 
 
@@ -74,9 +79,8 @@ def find_all(
     """
     found, warnings = [], list(traces.warnings)
     part_of(traces, choices.split)
-    models = models_of(traces)
-    for model in models:
-        whole = of_model(traces, model)
+    models = by_model(traces)
+    for model, whole in models:
         part = whole.split(choices.split)
         if not len(part):
             warnings.append(f"model {model or '(none)'} has no traces of split {choices.split}: it is left out.")
@@ -90,6 +94,7 @@ def find_all(
             budget=choices.budget,
             policies=choices.policies,
             by=choices.by,
+            thresholds=choices.thresholds,
             allow_leak=choices.allow_leak,
             progress=progress,
         )
@@ -103,6 +108,14 @@ def find_all(
 def main_of(found: Sequence[Findings]) -> Table:
     """Return the main table of a report."""
     return report_tables([one.summary for one in found])["main"]
+
+
+def page_of(
+    traces: Traces, found: Sequence[Findings], choices: Choices, *, origin: Origin, plans: Iterable[Plan] = ()
+) -> str:
+    """Return the page of a report, with the maps that its tables and figures were made with."""
+    maps = {one.model: one.summary.map for one in found if one.summary.map}
+    return page_text(part_of(traces, choices.split), maps=maps, origin=origin, plans=plans)
 
 
 def require_drawing() -> None:
@@ -120,7 +133,7 @@ def write_report(
     choices: Choices = Choices(),
     warnings: Sequence[str] = (),
     figures: bool = True,
-    page: str | None = None,
+    page: Callable[[], str] | None = None,
     inputs: Sequence[Path] = (),
     progress: Progress = lambda what, done, total: None,
 ) -> dict[str, Any]:
@@ -130,11 +143,11 @@ def write_report(
     left alone. `inputs` are files that must not be written over.
     """
     tables = report_tables([one.summary for one in found])
-    pieces: list[tuple[str, Callable[[], str | bytes]]] = [*_tables(tables)]
+    pieces: list[Piece] = [*_tables(tables)]
     if figures:
         pieces += _figures(found)
-    if page is not None:
-        pieces.append(("index.html", partial(str, page)))
+    if page:
+        pieces.append(("index.html", page))
     names = [name for name, _ in pieces]
     numbers = _numbers(found, tables, choices, warnings, sorted([*names, "README.md", "numbers.json"]))
     pieces.append(("numbers.json", lambda: json.dumps(numbers, allow_nan=False, indent=1) + "\n"))
@@ -143,21 +156,39 @@ def write_report(
         require_apart(folder / name, inputs)
     for part in ("", "tables", *(["figures"] if figures else [])):
         make_folder(folder / part)
-    for done, (name, content) in enumerate(pieces):
-        progress(f"writing {name}", done, len(pieces))
-        made = content()
-        replace_file(folder / name, made.encode("utf-8", "backslashreplace") if isinstance(made, str) else made)
+    _write(folder, pieces, progress)
     return numbers
 
 
-def _tables(tables: Mapping[str, Table]) -> Iterator[tuple[str, Callable[[], str | bytes]]]:
+def _tables(tables: Mapping[str, Table]) -> Iterator[Piece]:
     for name, table in tables.items():
         yield f"tables/{name}.md", partial(writing.markdown, table)
         yield f"tables/{name}.tex", partial(writing.latex, table, label=name)
         yield f"tables/{name}.csv", partial(writing.comma_separated, table)
 
 
-def _figures(found: Sequence[Findings]) -> Iterator[tuple[str, Callable[[], str | bytes]]]:
+def write_figures(
+    folder: Path,
+    found: Sequence[Findings],
+    *,
+    overlays: Mapping[str, Any] = MappingProxyType({}),
+    progress: Progress = lambda what, done, total: None,
+) -> list[Path]:
+    """Write every figure and return where; `overlays` are coordinates to lay over a figure, by model."""
+    pieces = list(_figures(found, overlays))
+    make_folder(folder / "figures")
+    _write(folder, pieces, progress)
+    return [folder / name for name, _ in pieces]
+
+
+def _write(folder: Path, pieces: Sequence[Piece], progress: Progress) -> None:
+    for done, (name, content) in enumerate(pieces):
+        progress(f"writing {name}", done, len(pieces))
+        made = content()
+        replace_file(folder / name, made.encode("utf-8", "backslashreplace") if isinstance(made, str) else made)
+
+
+def _figures(found: Sequence[Findings], overlays: Mapping[str, Any] = MappingProxyType({})) -> Iterator[Piece]:
     """Yield each figure for a page and for a column, drawn once when its first file is asked for."""
     from gatewise.reports.panels import COLUMN, PAGE, written
     from gatewise.reports.plots import figures
@@ -167,7 +198,8 @@ def _figures(found: Sequence[Findings]) -> Iterator[tuple[str, Callable[[], str 
     def content(name: str, width: float, kind: str) -> bytes:
         if (name, width) not in drawn:
             drawn.clear()  # one at a time: figures hold on to memory
-            drawn[name, width] = figures(found)[name](found, width=width)
+            more = {"published": overlays[name]} if name in overlays else {}
+            drawn[name, width] = figures(found)[name](found, width=width, **more)
         return written(drawn[name, width], kind)
 
     for name in figures(found):
