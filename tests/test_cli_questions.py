@@ -117,6 +117,64 @@ def test_every_wrong_choice_says_what_was_expected_found_and_to_do(gatewise, wro
     assert re.fullmatch(r"error: expected .+, found .+\. [A-Z][^.]+.*\.\n", err)
 
 
+OWN = """
+from gatewise.errors import Unfit
+from gatewise.types import Passage, Question
+
+def closest(question, passages):
+    print("noise")
+    return [len(one.text) for one in passages]
+
+def stumbles(question, passages):
+    return [one.length for one in passages]
+
+def short(question, passages):
+    return [1.0]
+
+def leaves(row):
+    raise SystemExit("so long")
+
+def asks(row):
+    print("noise")
+    if row["id"] == "q3":
+        raise KeyError("asks")
+    return Question(row["id"], row["question"], ("a",), (Passage("t", "u", True),))
+
+def choosy(row):
+    raise Unfit("malformed", "id", row["id"], "expected another", "Write another.")
+"""
+
+
+@pytest.fixture
+def yours(tmp_path, monkeypatch):
+    (tmp_path / "yours.py").write_text(OWN)
+    yield
+    monkeypatch.delitem(sys.modules, "yours", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--similarity", "yours:stumbles"), r"scores of similarity yours:stumbles, found AttributeError: .*length.* "
+         r"\(yours.py, line 10\). Mend it"),
+        (("--similarity", "lexical+yours:short"), "expected 3 finite scores"),
+        (("--format", "yours:leaves"), r"a question of reader yours:leaves, found SystemExit: so long \(yours"),
+        (("--format", "yours:asks"), r"found KeyError: .*asks.* \(yours.py, line 21\)"),
+        (("--format", "yours:choosy"), "row 1, column id, value 'q0': expected another"),
+    ],
+)  # fmt: skip
+def test_what_goes_wrong_in_code_of_your_own_is_told_without_a_traceback(gatewise, yours, options, said):
+    code, out, err = gatewise("plan", "--dataset", "own", "--file", "mine.jsonl", "--summary", *options)
+    assert (code, out) == (2, "")
+    assert re.search(said, err)
+
+
+def test_what_code_of_your_own_prints_is_no_result(gatewise, yours):
+    _, out, err = gatewise("plan", "--dataset", "own", "--file", "mine.jsonl", "--similarity", "yours:closest")
+    assert len([json.loads(line) for line in out.splitlines()]) == 9
+    assert "noise" in err
+
+
 def test_question_texts_that_stand_in_two_splits_are_counted(gatewise, tmp_path):
     again = {**ROWS[0], "id": "again", "question": "WHICH river is number 0 ..."}
     (tmp_path / "twice.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, again]))

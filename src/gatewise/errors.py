@@ -149,3 +149,13 @@ def nearest(word: str, known: Sequence[str]) -> str:
 
     close = difflib.get_close_matches(word, known, n=1)
     return f" (did you mean {close[0]}?)" if close else ""
+
+
+def raised(error: BaseException) -> str:
+    """Return what code of the user's own raised, and where, in one line."""
+    import os
+    import traceback
+
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    said = ascii(str(error).partition("\n")[0])[1:-1][:200]
+    return f"{type(error).__name__}: {said} ({os.path.basename(last.filename)}, line {last.lineno})"

@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 import threading
-import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gatewise.errors import BadChoice
+from gatewise.errors import BadChoice, raised
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,10 +127,8 @@ def own(name: str, what: str, shape: str) -> Any:
         with redirect_stdout(sys.stderr):  # whatever it prints is no result
             found = getattr(importlib.import_module(module), attribute)
     except (Exception, SystemExit) as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
         raise BadChoice(
-            f"expected a {what} at {name!r}, found {type(error).__name__}: {error} "
-            f"({os.path.basename(last.filename)}, line {last.lineno}). Check the module and the name."
+            f"expected a {what} at {name!r}, found {raised(error)}. Check the module and the name."
         ) from error
     finally:
         sys.path.pop(0)

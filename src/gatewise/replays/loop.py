@@ -1,13 +1,11 @@
 """replay: a policy walks recorded states. The heart, on one screen."""
 
-import os
-import traceback
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from gatewise.errors import BadChoice, BadPolicy, GatewiseError
+from gatewise.errors import BadChoice, BadPolicy, GatewiseError, raised
 from gatewise.replays.arrays import UNKNOWN, Bools, Floats, Ints, Labels
 from gatewise.replays.calibrators import Raw, Score
 from gatewise.replays.policies import Policy, View
@@ -97,10 +95,8 @@ def _checked(policy: Policy, view: View) -> npt.NDArray[np.int8]:
     except GatewiseError:
         raise
     except (Exception, SystemExit) as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
         raise BadPolicy(
-            f"expected actions from policy {name} at depth {view.depth}, found {type(error).__name__}: {error} "
-            f"({os.path.basename(last.filename)}, line {last.lineno}). Mend the policy."
+            f"expected actions from policy {name} at depth {view.depth}, found {raised(error)}. Mend the policy."
         ) from error
     if answer.shape != (len(view),) or answer.dtype.kind not in "iu" or not np.isin(answer, list(Action)).all():
         raise BadPolicy(

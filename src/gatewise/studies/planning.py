@@ -6,9 +6,10 @@ to plan. Nothing but hashes and the split of each question is kept in between.
 
 import asyncio
 import hashlib
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from itertools import compress, islice
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gatewise.errors import BadChoice, nearest, shown
+from gatewise.errors import BadChoice, GatewiseError, nearest, raised, shown
 from gatewise.files import QUESTIONS, digest_of, read_rows
 from gatewise.questions.datasets import READERS, Intake, Reader, take_in
 from gatewise.questions.plans import UNLABELLED, PlanCount, plan, require_makeable
@@ -94,9 +95,24 @@ def find_source(
             f"expected --file (in a study file: file) with the questions of {dataset!r}, found none"
             f"{nearest(dataset, known)}. Name the file, or a data set that is known."
         )
-    reader = own(format) if ":" in format and own else None
+    reader = _guarded(own(format), f"a question of reader {format}") if ":" in format and own else None
     known_as = format or (dataset if dataset in READERS else "own")
     return Source(file, dataset, known_as, tuple(skip), reader)
+
+
+def _guarded(call: Callable[..., T], what: str) -> Callable[..., T]:
+    """Return the user's own function such that what it prints is no result, and what it raises is told."""
+
+    def guarded(*values: Any) -> T:
+        try:
+            with redirect_stdout(sys.stderr):
+                return call(*values)
+        except GatewiseError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise BadChoice(f"expected {what}, found {raised(error)}. Mend it.") from error
+
+    return guarded
 
 
 @dataclass(frozen=True)
@@ -140,14 +156,14 @@ class Ranking:
                     raise BadChoice("expected an embedder for the dense similarity, found none. Choose one.")
                 found.append((name, None))
             elif ":" in name and own:
-                found.append((name, own(name)))
+                found.append((name, _guarded(own(name), f"scores of similarity {name}")))
             elif name in SIMILARITIES:
                 found.append((name, SIMILARITIES[name]))
             else:
                 known = [*SIMILARITIES, "dense"]
                 raise BadChoice(
                     f"expected similarities among {', '.join(known)} or module:name, joined by +, found {name!r}"
-                    f"{nearest(name, known)}. Choose of them."
+                    f"{nearest(name, known)}. Choose among them."
                 )
         return Ranking(tuple(found), embedder)
 
