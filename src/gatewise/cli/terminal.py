@@ -29,8 +29,13 @@ def say(message: str) -> None:
 
 
 def tell(line: str) -> None:
-    """Print one line of results."""
-    print(_obeyed_by_none(line))
+    """Print one line of results, folded to the width of the terminal where there is one."""
+    if sys.stdout.isatty():
+        from gatewise.reports.tables import folded
+
+        print("\n".join(folded(_obeyed_by_none(line), shutil.get_terminal_size().columns)))
+    else:
+        print(_obeyed_by_none(line))
 
 
 def _obeyed_by_none(line: str) -> str:

@@ -108,7 +108,7 @@ def sweep_table(title: str, heading: Column, steps: Sequence[Step]) -> Table:
     notes = [f"{left_out} without commits left out"] if left_out else []
     if any(step.equivalent and step.equivalent[0] is None for step in shown):
         notes.append("raw lo –: never abstains")
-    return Table(title, columns, rows, "; ".join(notes))
+    return Table(title, columns, rows, "; ".join(notes), frozenset(best_down(rows, 1)))
 
 
 def diagnosis_tables(group: Group, suffix: str) -> Iterator[Table]:

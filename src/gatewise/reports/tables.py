@@ -1,5 +1,6 @@
 """Tables: titled rows of values, and how a value reads; every form of a table is made from one such value."""
 
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -81,8 +82,8 @@ def _best(cells: Iterable[tuple[Place, Cell]], least: bool) -> Iterator[Place]:
 def text(table: Table, *, width: int | None = None, stars: bool = False, bold: bool = False) -> str:
     """Return a table as aligned text: words to the left, numbers to the right, – where there is none.
 
-    With `stars` the best values carry one, with `bold` they stand in bold. A table wider than `width` is given in
-    parts, one under the other, each with its key columns.
+    With `stars`, for eyes alone, the best values carry one and the names of a group stand once; with `bold` the best
+    stand in bold. A table wider than `width` is given in parts, one under the other, each with its key columns.
 
     >>> print(text(Table("Two", (Column("name"), Column("share", "percent")), (("a", 0.5), ("b", None)))))
     Two
@@ -92,13 +93,16 @@ def text(table: Table, *, width: int | None = None, stars: bool = False, bold: b
     """
     best = table.best if stars else frozenset()
     starred = {column for _, column in best}
-    cells = [
-        [
-            _shortened(shown(value, column), width) + ("*" if (at, place) in best else " " * (place in starred))
-            for place, (value, column) in enumerate(zip(row, table.columns, strict=True))
-        ]
-        for at, row in enumerate(table.rows)
-    ]
+    cells = []
+    for at, row in enumerate(table.rows):
+        said = first_change(table, at) if stars else 0
+        cells.append(
+            [
+                ("" if place < said else _shortened(shown(value, column), width))
+                + ("*" if (at, place) in best else " " * (place in starred))
+                for place, (value, column) in enumerate(zip(row, table.columns, strict=True))
+            ]
+        )
     headings = [
         _shortened(printable(column.heading), width) + " " * (at in starred)
         for at, column in enumerate(table.columns)
@@ -113,13 +117,33 @@ def text(table: Table, *, width: int | None = None, stars: bool = False, bold: b
             padded.append(value + space if table.columns[at].kind == "text" else space + value)
         return ("  " + "  ".join(padded)).rstrip()
 
-    lines = [printable(table.title)]
+    lines = folded(printable(table.title), width)
     for number, part in enumerate(_parts(widths, max(table.keys, 1), width)):
         lines += [""] * (number > 0)
         lines += [line(headings, part), *(line(row, part, at) for at, row in enumerate(cells))]
     if best:
         lines.append("  * best")
-    return "\n".join([*lines, *([f"  {printable(table.note)}"] if table.note else [])])
+    return "\n".join([*lines, *(folded(f"  {printable(table.note)}", width) if table.note else [])])
+
+
+def folded(line: str, width: int | None) -> list[str]:
+    """Return a line as lines that keep to a width, broken between words.
+
+    >>> folded("one two three", 8)
+    ['one two', '  three']
+    """
+    if width is None or len(line) <= width:
+        return [line]
+    start = line[: len(line) - len(line.lstrip())]
+    return textwrap.wrap(line, width, subsequent_indent=f"{start}  ", break_long_words=False, break_on_hyphens=False)
+
+
+def first_change(table: Table, row: int) -> int:
+    """Return the first key column in which a row differs from the one before it: how many there are, if in none."""
+    if row == 0:
+        return 0
+    before, here = table.rows[row - 1], table.rows[row]
+    return next((place for place in range(table.keys) if before[place] != here[place]), table.keys)
 
 
 def _parts(widths: Sequence[int], keys: int, width: int | None) -> Iterator[list[int]]:

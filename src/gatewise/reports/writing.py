@@ -22,7 +22,7 @@ import io
 import re
 from typing import Any
 
-from gatewise.reports.tables import Cell, Column, Table, printable, shown
+from gatewise.reports.tables import Cell, Column, Table, first_change, printable, shown
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~&$:@]|(?<=www)\.)")  # wherever it stands; cells open no line
@@ -101,29 +101,18 @@ def latex(table: Table, *, label: str = "") -> str:
         _latex_line([_typeset(column.heading) for column in table.columns]),
         r"    \midrule",
     ]
-    before: tuple[Cell, ...] | None = None
     for at, row in enumerate(table.rows):
-        changed = _changed(before, row, table.keys)
-        if before is not None and changed == 0 and table.keys:
-            lines.append(r"    \midrule")
-        elif before is not None and changed < table.keys:
-            lines.append(r"    \addlinespace")
+        changed = first_change(table, at)
+        if at and changed < table.keys:
+            lines.append(r"    \addlinespace" if changed else r"    \midrule")
         cells = [
             "" if place < changed else _latex_cell(value, column, best=(at, place) in table.best)
             for place, (value, column) in enumerate(zip(row, table.columns, strict=True))
         ]
         lines.append(_latex_line(cells))
-        before = row
     lines += [r"    \bottomrule", r"  \end{tabular}"]
     lines += [rf"  \par\smallskip {{\footnotesize {_typeset(table.note)}}}"] if table.note else []
     return "\n".join([*lines, r"\end{table}", ""])
-
-
-def _changed(before: tuple[Cell, ...] | None, row: tuple[Cell, ...], keys: int) -> int:
-    """Return the first key column that differs from the row before, or how many there are where none does."""
-    if before is None:
-        return 0
-    return next((place for place in range(keys) if before[place] != row[place]), keys)
 
 
 def _latex_line(cells: list[str]) -> str:
