@@ -131,6 +131,9 @@ def stumbles(question, passages):
 def short(question, passages):
     return [1.0]
 
+def words(question, passages):
+    return ["close"] * len(passages)
+
 def leaves(row):
     raise SystemExit("so long")
 
@@ -139,6 +142,15 @@ def asks(row):
     if row["id"] == "q3":
         raise KeyError("asks")
     return Question(row["id"], row["question"], ("a",), (Passage("t", "u", True),))
+
+def nothing(row):
+    return None
+
+def numbers(row):
+    return Question(row["id"], row["question"], ("a",), (Passage("t", 7, True),))
+
+def dicts(row):
+    return Question(row["id"], row["question"], ("a",), ({"text": "t"},))
 
 def choosy(row):
     raise Unfit("malformed", "id", row["id"], "expected another", "Write another.")
@@ -157,9 +169,14 @@ def yours(tmp_path, monkeypatch):
     [
         (("--similarity", "yours:stumbles"), r"scores of similarity yours:stumbles, found AttributeError: .*length.* "
          r"\(yours.py, line 10\). Mend it"),
-        (("--similarity", "lexical+yours:short"), "expected 3 finite scores"),
+        (("--similarity", "lexical+yours:short"), "expected 4 finite scores of similarity yours:short for a first "
+         r"trial, found \[1.0\]"),
+        (("--similarity", "yours:words"), "similarity yours:words for a first trial, found .'close'"),
+        (("--format", "yours:nothing"), "expected a Question from the reader, .* found null. Mend the reader"),
+        (("--format", "yours:numbers"), "expected a Question from the reader"),
+        (("--format", "yours:dicts"), "expected a Question from the reader"),
         (("--format", "yours:leaves"), r"a question of reader yours:leaves, found SystemExit: so long \(yours"),
-        (("--format", "yours:asks"), r"found KeyError: .*asks.* \(yours.py, line 21\)"),
+        (("--format", "yours:asks"), r"found KeyError: .*asks.* \(yours.py, line 24\)"),
         (("--format", "yours:choosy"), "row 1, column id, value 'q0': expected another"),
     ],
 )  # fmt: skip

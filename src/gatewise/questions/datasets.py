@@ -236,6 +236,15 @@ def _require_answerable(answerable: bool) -> None:
         raise Unfit("unanswerable", "answerable", False, problem, "Use the answerable part of the data set.")
 
 
+def _is_question(value: object) -> bool:
+    if not isinstance(value, Question):
+        return False
+    passages = list(value.passages)
+    texts = [value.id, value.text, *value.references]
+    texts += [text for one in passages if isinstance(one, Passage) for text in (one.title, one.text)]
+    return len(texts) == 2 + len(value.references) + 2 * len(passages) and all(isinstance(t, str) for t in texts)
+
+
 def read(row: Any, reader: Reader, *, dataset: str = "", labelled: bool = True) -> Question:
     """Return a row as a question that keeps every rule, or raise `Unfit` for the first that it breaks.
 
@@ -247,6 +256,11 @@ def read(row: Any, reader: Reader, *, dataset: str = "", labelled: bool = True) 
         if not isinstance(row, Mapping):
             raise _malformed("(all)", row, "expected one object a row")
         question = reader(row)
+        if not _is_question(question):  # only a reader of somebody's own makes others
+            raise BadChoice(
+                "expected a Question from the reader, its id, text, references and passages all texts, found "
+                f"{shown(question)}. Mend the reader."
+            )
     except RecursionError:  # json reads deeper than an error can show
         raise _malformed("(all)", None, "expected plain fields, found some nested too deeply") from None
     for kind, holds, what, problem, remedy in (

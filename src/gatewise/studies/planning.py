@@ -175,10 +175,11 @@ class Ranking:
         rows = []
         for name, similarity in self.similarities:
             if similarity is not None:
-                rows.append({"name": name, "digest": fingerprint(similarity)})
+                rows.append({"name": name, "digest": fingerprint(similarity, name)})
             elif self.embedder is not None:
                 digest = self.embedder.digest or fingerprint(
-                    lambda question, passages: self._dense(run, [Question("", question, (), tuple(passages))])[0]
+                    lambda question, passages: self._dense(run, [Question("", question, (), tuple(passages))])[0],
+                    name,
                 )
                 rows.append({"name": name, "embedder": self.embedder.name, "digest": digest})
         return rows
@@ -191,7 +192,7 @@ class Ranking:
             columns = []
             for name, similarity in self.similarities:
                 column = dense[place] if similarity is None else similarity(question.text, question.passages)
-                columns.append(_checked(column, name, question))
+                columns.append(_checked(column, name, question.passages, f"question {question.id!r}"))
             found.append(columns)
         return found
 
@@ -207,12 +208,15 @@ async def _await(embedder: Embedder, texts: Sequence[str]) -> Any:
     return await embedder(texts)
 
 
-def _checked(column: Any, name: str, question: Question) -> Floats:
-    scores = np.asarray(column, np.float64)
-    if scores.shape != (len(question.passages),) or not np.isfinite(scores).all():
+def _checked(column: Any, name: str, passages: Sequence[Passage], asked: str) -> Floats:
+    try:
+        scores = np.asarray(column, np.float64)
+    except (TypeError, ValueError):
+        scores = np.array(np.nan)
+    if scores.shape != (len(passages),) or not np.isfinite(scores).all():
+        found = shown(column.tolist() if isinstance(column, np.ndarray) else column)
         raise BadChoice(
-            f"expected {len(question.passages)} finite scores of similarity {name} for question {question.id!r}, "
-            f"found {shown(scores.tolist())}. Mend the similarity."
+            f"expected {len(passages)} finite scores of similarity {name} for {asked}, found {found}. Mend the similarity."
         )
     return scores
 
@@ -225,9 +229,10 @@ _PROBE = (
 )
 
 
-def fingerprint(similarity: Similarity) -> str:
+def fingerprint(similarity: Similarity, name: str = "") -> str:
     """Return a digest of what a similarity says of a few fixed texts, to two decimals: it tells one from another."""
-    scores = np.asarray(similarity("Which river flows through the capital of France?", _PROBE), np.float64)
+    found = similarity("Which river flows through the capital of France?", _PROBE)
+    scores = _checked(found, name, _PROBE, "a first trial")
     return hashlib.sha256(" ".join(f"{score + 0.0:.2f}" for score in scores.tolist()).encode()).hexdigest()
 
 
