@@ -216,7 +216,8 @@ def _checked(column: Any, name: str, passages: Sequence[Passage], asked: str) ->
     if scores.shape != (len(passages),) or not np.isfinite(scores).all():
         found = shown(column.tolist() if isinstance(column, np.ndarray) else column)
         raise BadChoice(
-            f"expected {len(passages)} finite scores of similarity {name} for {asked}, found {found}. Mend the similarity."
+            f"expected {len(passages)} finite scores of similarity {name} for {asked}, found {found}. Mend the "
+            "similarity."
         )
     return scores
 
