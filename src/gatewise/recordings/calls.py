@@ -40,7 +40,10 @@ class Request:
 
 def as_sent(body: Mapping[str, Any]) -> str:
     """Return a body as the text that is sent and hashed."""
-    return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(body)
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def key_of(endpoint: str, text: str, attempt: int) -> str:

@@ -120,7 +120,8 @@ class Chat:
         latency = time.perf_counter() - start
         raw = self._key.hide(answer.body.decode("utf-8-sig", "replace"))
         fault = fault_in(raw) if answer.status < 400 else fault_of(answer.status, raw)
-        self._pace.correct(tokens, _tokens_in(raw, tokens) if fault is None else 0)
+        if self._settings.tokens_per_minute:
+            self._pace.correct(tokens, _tokens_in(raw, tokens) if fault is None else 0)
         if fault is None:
             return Reply(raw, started, latency)
         raise self._failure(fault, answer, raw)
