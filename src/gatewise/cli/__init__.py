@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from gatewise.cli import agreements, ledgers, questions, replays, reports, studies
+from gatewise.cli import agreements, ledgers, questions, replays, reports, serving, studies
 from gatewise.cli.terminal import say
 from gatewise.errors import Mistake
 
@@ -44,6 +44,7 @@ app.command()(questions.fetch)
 for step in (studies.run, studies.record, studies.judge):
     app.command()(step)
 app.command()(agreements.agree)
+app.command()(serving.serve_local)
 app.add_typer(questions.plan_app, name="plan")
 app.add_typer(questions.questions_app, name="questions")
 app.add_typer(ledgers.ledger_app, name="ledger")

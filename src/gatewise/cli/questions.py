@@ -93,7 +93,7 @@ def check(
 
 def fetch(
     what: Annotated[str, typer.Argument(help="hotpotqa, musique, 2wiki, or model.", show_default=False)],
-    name: Annotated[str, typer.Argument(help="With model: which one.")] = "",
+    name: Annotated[str, typer.Argument(help="With model: qwen-0.5b, qwen-1.5b, smollm2-135m or minilm.")] = "",
     cache: Annotated[
         Path | None,
         typer.Option("--cache", help="The folder to keep it in; default: GATEWISE_CACHE.", show_default=False),

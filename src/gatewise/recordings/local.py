@@ -1,23 +1,26 @@
 """The embedded model: a GGUF file that answers in this process, through llama.cpp, as an endpoint does.
 
-At temperature 0 a reply is a function of the request alone, on one machine and one version of the library: it does
-not matter what was asked before, although the evidence that two requests begin with is read only once. Three things
-see to that. Flash attention is off, for its sums depend on how many tokens are read together. A token read alone is
-summed in another order than one in company, so the model's own words, which were made one at a time, are read again
-before a conversation goes on behind them. And whatever tells of clocks, chance or the cache is left out of the reply.
+At temperature 0 a reply is a function of the request alone, on one kind of machine and one version of the library: it
+does not matter what was asked before, although the evidence that two requests begin with is read only once. Three
+things see to that. Flash attention and repacked weights are off, for their sums depend on how many tokens are read
+together. A few tokens read by themselves are summed in another order than many, so where only few are new, more are
+read again; and the model's own words, which were made one by one, are read again before a conversation goes on behind
+them. And whatever tells of clocks, chance or the cache is left out of the reply.
 """
 
 import asyncio
+import hashlib
 import json
 import os
 import re
 import secrets
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from gatewise.errors import BadChoice, BrokenFile, Refused, Unavailable, nearest, shown
 from gatewise.recordings.calls import Reply, as_sent
@@ -26,9 +29,10 @@ from gatewise.recordings.weights import MODELS, sha256, weight_path
 
 DEFAULT = "qwen-0.5b"
 CONTEXT = 4096  # tokens of evidence and answer together
-_READ = 512  # tokens read together
+_READ = 512  # tokens read together at most
+_FEW = 16  # tokens that may be summed in another order than many: measured, fewer than 8 are
 
-Message = Mapping[str, Any]
+Message = dict[str, Any]
 
 
 def model_file(model: str, cache: Path) -> Path:
@@ -68,13 +72,15 @@ class Local:
     def __init__(self, path: Path, *, threads: int | None = None, context: int = CONTEXT) -> None:
         library = _library()
         self.card: Card = read_card(path)
-        self.digest = sha256(path)
-        self.name = f"local:{_name(path, self.digest)}@sha256:{self.digest[:12]}"
+        self.path, self.digest = path, sha256(path)
+        self.model = _name(path, self.digest)
+        self.name = f"local:{self.model}@sha256:{self.digest[:12]}"
         self.context = context
         self.read = self.reused = 0
         self._version = f"xllamacpp-{library.__version__}"
         self._controls = re.compile("|".join(map(re.escape, self.card.controls)) or "(?!)")
-        self._last: Sequence[Message] = ()
+        self._over = threading.Event()
+        self._last: Sequence[Message] | None = ()  # what the cache holds, None where nobody knows
         try:
             self._engine = library.Server(_settings(library, path, threads or _cores(), context))
         except (RuntimeError, ValueError) as error:
@@ -85,11 +91,16 @@ class Local:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="gatewise-local")
 
     async def __call__(self, body: Mapping[str, Any]) -> Reply:
-        """Return the model's reply to a chat request; requests queue for the one thread."""
-        return await asyncio.wrap_future(self._thread.submit(self._answer, as_sent(body)))
+        """Return the model's reply to a chat request; requests queue for the one thread, and end with their task."""
+        gone = threading.Event()
+        try:
+            return await asyncio.wrap_future(self._thread.submit(self._answer, as_sent(body), gone))
+        finally:
+            gone.set()
 
     def close(self) -> None:
-        """Finish the request under way, drop those that wait, and free the memory."""
+        """Stop the request under way, drop those that wait, and free the memory."""
+        self._over.set()
         self._thread.shutdown(wait=True, cancel_futures=True)
         self._engine = None
 
@@ -101,30 +112,41 @@ class Local:
     ) -> None:
         self.close()
 
-    def _answer(self, text: str) -> Reply:
+    def _answer(self, text: str, gone: threading.Event) -> Reply:
         started, clock = time.time(), time.perf_counter()
         body = json.loads(text)  # what a reply answers is what the ledger holds, whoever made the mapping
-        if body.get("stream"):
-            raise Refused(
-                f"expected a request for one whole reply from {self.name}, found stream. Leave it out.", 400, "stream"
-            )
+        if body.get("stream") or body.get("n", 1) != 1:
+            raise self._refused("stream or n. Ask for one whole reply", "stream")
         sent = {key: value for key, value in body.items() if key not in ("model", "response_format", "cache_prompt")}
-        schema = _schema(body.get("response_format"), self.name)
+        schema = self._schema(body.get("response_format"))
         if schema is not None:
             sent["grammar"] = _grammar(schema)
         sent["messages"] = messages = self._plain(body.get("messages"))
-        found = self._ask(sent, messages)
-        choices = found.get("choices") or [{}]
-        if schema is not None and choices[0].get("finish_reason") == "stop" and not _is_json(choices[0]):
-            raise Refused(
-                f"expected a schema that {self.name} can hold to, found another. Make it simpler.", 400, "json_schema"
-            )
-        return Reply(self._raw(found), started, time.perf_counter() - clock)
+        found = self._ask(sent, messages, gone)
+        if schema is not None and found["choices"][0]["finish_reason"] == "stop" and not _is_json(found):
+            raise self._refused("a schema that it cannot hold to. Make it simpler", "json_schema")
+        label = hashlib.sha256(text.encode()).hexdigest()[:24]
+        return Reply(as_sent({**found, "id": f"chatcmpl-{label}"}), started, time.perf_counter() - clock)
+
+    def _refused(self, found: str, said: str) -> Refused:
+        return Refused(f"expected a request that {self.name} takes, found {found}.", 400, said)
+
+    def _schema(self, form: Any) -> dict[str, Any] | None:
+        """Return the schema that a reply is held to, None where it is free."""
+        kind = form.get("type") if isinstance(form, dict) else "text" if form is None else None
+        if kind == "text":
+            return None
+        if kind == "json_object":
+            return {"type": "object"}
+        held = form.get("json_schema") if kind == "json_schema" else None
+        if isinstance(held, dict) and isinstance(held.get("schema"), dict):
+            return dict(held["schema"])
+        raise self._refused("another response_format. Use json_schema, json_object or text", "response_format")
 
     def _plain(self, messages: Any) -> list[dict[str, Any]]:
         """Return the messages as plain text: nothing in them spells a control token, no surrogate stands alone."""
         if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages) or not messages:
-            raise Refused(f"expected a list of messages for {self.name}, found none. Give one.", 400, "messages")
+            raise self._refused("no list of messages. Give one", "messages")
         return [{key: self._text(value) for key, value in one.items()} for one in messages]
 
     def _text(self, value: Any) -> Any:
@@ -133,55 +155,83 @@ class Local:
         whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         return self._controls.sub(lambda found: f"{found[0][0]} {found[0][1:]}", whole)
 
-    def _ask(self, sent: dict[str, Any], messages: list[dict[str, Any]]) -> dict[str, Any]:
-        """Ask until no token of the prompt was read alone: as it is, behind another ending, and from the start."""
-        before, self._last = self._last, ()
-        shared = len(before)
-        if before and messages[:shared] == before:  # the same again, or on behind the model's own words
-            self._rewind(messages, min(shared, len(messages) - 1))
-        for way in range(3):
-            if way == 1:
-                self._rewind(messages, len(messages) - 1)
-            found = self._call({**sent, "cache_prompt": way < 2})
-            if found["timings"]["prompt_n"] % _READ != 1:
+    def _ask(self, sent: Mapping[str, Any], messages: list[Message], gone: threading.Event) -> dict[str, Any]:
+        """Ask until no few tokens were read by themselves: as it is, behind two other endings, from the start."""
+        before, self._last = self._last, None
+        last = len(messages) - 1
+        if before and messages[: len(before)] == before:  # the same again, or on behind the model's own words
+            self._rewind(messages, min(len(before), last), gone, half=len(before) > last)
+        for way in range(4):
+            if way in (1, 2):
+                self._rewind(messages, last, gone, half=way == 1)
+            found, few = self._call({**sent, "cache_prompt": before is not None and way < 3}, gone)
+            if not few:
                 break
         self._last = messages
         return found
 
-    def _rewind(self, messages: list[dict[str, Any]], keep: int) -> None:
-        """Let the cache hold the first messages, and then something else than the next."""
-        other = "#" if str(messages[keep].get("content", "")).startswith("~") else "~"
+    def _rewind(self, messages: list[Message], keep: int, gone: threading.Event, *, half: bool) -> None:
+        """Let the cache hold the first messages, perhaps half of the next, then something else."""
+        content = str(messages[keep].get("content", ""))
+        start = content[: len(content) // 2] if half else ""
+        other = start + ("#" if content[len(start) :].startswith("~") else "~")
         end = [] if messages[keep].get("role") == "user" else [{"role": "user", "content": other}]
-        self._call({"messages": [*messages[:keep], {**messages[keep], "content": other}, *end], "max_tokens": 1})
+        turned = [*messages[:keep], {**messages[keep], "content": other}, *end]
+        self._call({"messages": turned, "max_tokens": 1, "temperature": 0}, gone)
 
-    def _call(self, sent: Mapping[str, Any]) -> dict[str, Any]:
+    def _call(self, sent: Mapping[str, Any], gone: threading.Event) -> tuple[dict[str, Any], bool]:
+        """Return the reply whose pieces the library hands out, and whether few tokens were read by themselves."""
+        pieces: list[dict[str, Any]] = []
+
+        def take(piece: dict[str, Any]) -> bool:
+            pieces.append(piece)
+            return gone.is_set() or self._over.is_set()
+
+        wanted = {**sent, "stream": True, "stream_options": {"include_usage": True}}
         try:
-            found: Any = self._engine.handle_chat_completions(sent)
+            whole = self._engine.handle_chat_completions(wanted, take)
         except (RuntimeError, ValueError) as error:
-            raise Refused(
-                f"expected a request that {self.name} takes, found: {_said(error)}.", 400, _said(error)
-            ) from None
-        wrong: Mapping[str, Any] = found.get("error") or {}
-        if not wrong and isinstance(found.get("choices"), list):
-            self.read += found["timings"]["prompt_n"]
-            self.reused += found["timings"]["cache_n"]
-            return dict(found)
+            raise self._refused(_said(error), _said(error)) from None
+        wrong = next((one["error"] for one in (*pieces, whole) if one and "error" in one), None)
+        if wrong is not None:
+            self._raise(wrong)
+        if not pieces or "timings" not in pieces[-1]:
+            raise Unavailable(f"expected an answer from {self.name}, found that it was stopped. Ask again.", "server")
+        timings = pieces[-1]["timings"]
+        self.read += timings["prompt_n"]
+        self.reused += timings["cache_n"]
+        return self._joined(pieces), 0 < timings["prompt_n"] % _READ < _FEW
+
+    def _raise(self, wrong: Mapping[str, Any]) -> NoReturn:
+        said = _said(wrong.get("message", "nothing"))
         if wrong.get("type") == "exceed_context_size_error":
             raise Unavailable(
                 f"expected a conversation of at most {self.context:,} tokens, found {wrong['n_prompt_tokens']:,}. "
                 "Show less evidence, or load the model with a larger context.",
                 "large",
             )
-        said = _said(wrong.get("message", "a reply without choices"))
         if 400 <= wrong.get("code", 0) < 500:
-            raise Refused(f"expected a request that {self.name} takes, found: {said}.", 400, said)
+            raise self._refused(said, said)
         raise Unavailable(f"expected an answer from {self.name}, found: {said}. Try again.", "server")
 
-    def _raw(self, found: dict[str, Any]) -> str:
-        """Return the reply without what tells of clocks, chance, folders or the cache."""
-        kept = {key: value for key, value in found.items() if key not in ("timings", "created", "id")}
-        usage = {key: value for key, value in found.get("usage", {}).items() if key != "prompt_tokens_details"}
-        return as_sent({**kept, "usage": usage, "model": self.name, "system_fingerprint": self._version})
+    def _joined(self, pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return a reply without what tells of clocks, chance, folders or the cache."""
+        choices = [choice for piece in pieces for choice in piece["choices"]]
+        message = {"role": "assistant", "content": "".join(one["delta"].get("content") or "" for one in choices)}
+        if thought := "".join(one["delta"].get("reasoning_content") or "" for one in choices):
+            message["reasoning_content"] = thought
+        choice = {"index": 0, "message": message, "finish_reason": choices[-1]["finish_reason"]}
+        if tokens := [token for one in choices for token in (one.get("logprobs") or {}).get("content") or ()]:
+            choice["logprobs"] = {"content": tokens}
+        usage = pieces[-1]["usage"]
+        return {
+            "object": "chat.completion",
+            "created": 0,
+            "model": self.name,
+            "system_fingerprint": self._version,
+            "choices": [choice],
+            "usage": {name: usage[name] for name in ("prompt_tokens", "completion_tokens", "total_tokens")},
+        }
 
 
 def _library() -> Any:
@@ -202,6 +252,7 @@ def _settings(library: Any, path: Path, threads: int, context: int) -> Any:
     settings.n_ctx, settings.n_batch, settings.n_ubatch = context, _READ, _READ
     settings.n_parallel, settings.n_gpu_layers, settings.fit_params = 1, 0, False
     settings.flash_attn_type = library.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    settings.no_extra_bufts = True
     settings.cache_ram_mib, settings.n_ctx_checkpoints = 0, 0  # one prompt is kept, not every one
     settings.verbosity = -1
     # The library also listens on a random port of the loopback: it shows nothing, and nobody has its key.
@@ -218,23 +269,6 @@ def _name(path: Path, digest: str) -> str:
     return next((name for name, one in MODELS.items() if one.weights[0].sha256 == digest), path.stem)
 
 
-def _schema(form: Any, name: str) -> dict[str, Any] | None:
-    """Return the schema that a reply is held to, None where it is free."""
-    kind = form.get("type", "text") if isinstance(form, dict) else "text" if form is None else None
-    if kind == "text":
-        return None
-    if kind == "json_object":
-        return {"type": "object"}
-    held = form.get("json_schema") if kind == "json_schema" else None
-    if isinstance(held, dict) and isinstance(held.get("schema"), dict):
-        return dict(held["schema"])
-    raise Refused(
-        f"expected a response_format of json_schema, json_object or text for {name}, found another.",
-        400,
-        "response_format",
-    )
-
-
 def _grammar(schema: Mapping[str, Any]) -> str:
     """Return a grammar of one line of JSON, its fields in the order in which the schema requires them.
 
@@ -248,10 +282,10 @@ def _grammar(schema: Mapping[str, Any]) -> str:
     return "%llguidance {}\nstart: %json " + json.dumps({**schema, "x-guidance": layout})
 
 
-def _is_json(choice: Mapping[str, Any]) -> bool:
+def _is_json(found: Mapping[str, Any]) -> bool:
     try:
-        json.loads(choice["message"]["content"])
-    except (KeyError, TypeError, ValueError):
+        json.loads(found["choices"][0]["message"]["content"])
+    except ValueError:
         return False
     return True
 
