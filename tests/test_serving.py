@@ -56,7 +56,12 @@ def address():
 
 
 def test_the_embedded_model_is_served_and_ctrl_c_ends_it_cleanly(address):
-    body = {"model": "smollm2-135m", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 3}
+    body = {
+        "model": "smollm2-135m",
+        "messages": [{"role": "user", "content": "Hi"}],
+        "max_tokens": 3,
+        "temperature": 0,
+    }
     data = json.dumps(body).encode()
     asked = urllib.request.Request(f"{address}/chat/completions", data, {"Content-Type": "application/json"})
     with urllib.request.urlopen(asked) as reply:
