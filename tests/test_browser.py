@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from browser import opened
+from browser import Shown, opened
 from gatewise import Isotonic, IsotonicByDepth, Threshold, Traces, calibrate, measure, replay
 from gatewise.files import read_traces, reconstruction, write_traces
 from gatewise.reports.page import page_text
@@ -25,41 +25,6 @@ OUTCOMES = ("right", "wrong", "unknown", "abstained", "escalated")
 def browser():
     with opened() as running:
         yield running
-
-
-class Shown:
-    """One page on screen, and everything that it should not have said or asked for."""
-
-    def __init__(self, browser, url, offline=True, **options):
-        self.context = browser.new_context(offline=offline, **options)
-        self.tab = self.context.new_page()
-        self.tab.set_default_timeout(20_000)
-        self.complaints, self.requests = [], []
-        self.tab.on("console", lambda message: self.complaints.append(message.text))
-        self.tab.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.tab.on("dialog", lambda dialog: self.complaints.append(dialog.message))
-        self.tab.on("request", lambda request: self.requests.append(request.url))
-        self.url = url
-        self.tab.goto(url)
-        self.tab.wait_for_selector("#rows > *", timeout=20_000)
-        self.look = self.tab.evaluate
-
-    def value(self, system, what):
-        return self.tab.get_attribute(f'#numbers tr[data-system="{system}"] td[data-what="{what}"]', "data-value")
-
-    def painted(self):
-        self.look("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-
-    def until(self, expression):
-        """Wait for an expression to hold; the page's policy forbids Playwright's own way of waiting."""
-        for _ in range(200):
-            if self.look(expression):
-                return
-            self.tab.wait_for_timeout(25)
-        raise AssertionError(f"never held: {expression}")
-
-    def rows(self):
-        return self.tab.locator("#rows > div")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from gatewise import Isotonic, Traces, calibrate
 from gatewise.files import reconstruction
-from gatewise.reports.page import Evidence, evidence_json, packed_evidence, page_text
+from gatewise.reports.page import page_text
 from gatewise.types import Passage, Plan, Question
 
 MODELS = ["gpt-oss-120b", "mistral-small-2603", "qwen3-235b-a22b-2507"]
@@ -149,23 +149,6 @@ def planned(id_, dataset, *texts):
     return Plan(Question(id_, "Who?", ("A",), passages, dataset=dataset), tuple((at,) for at in range(len(texts))))
 
 
-def chunk(text):
-    return json.loads(zlib.decompress(base64.b64decode(text)))
-
-
-def test_evidence_follows_the_plan_that_a_trace_names_and_else_its_data_set_and_id():
-    right, other = planned("a", "d", "one", "two"), planned("a", "d", "changed")
-    named = small(plan=[right.digest, right.digest, None], dataset=["d"] * 3)
-    found = packed_evidence(named, [other, planned("b", "d", "three"), planned("c", "d", "unasked"), right])
-    assert found.places == {("d", "b", None): 0, ("d", "a", right.digest): 1}
-    assert chunk(found.chunks[0]) == [
-        [[], [["title of three", "three", True]]],
-        [[], [["title of one", "one", True]], [["title of two", "two", False]]],
-    ]
-    assert evidence_json(right) == chunk(found.chunks[0])[1]
-    assert packed_evidence(small(), [planned("b", "anything", "x")]).places == {(None, "b", None): 0}
-
-
 def test_evidence_beyond_the_cap_stays_out_and_the_page_says_where_to_see_it():
     plans = [planned("a", "d", "one"), planned("b", "d", "two")]
     inside, outside = page_text(small(), plans=plans), page_text(small(), plans=plans, cap=10)
@@ -174,4 +157,3 @@ def test_evidence_beyond_the_cap_stays_out_and_the_page_says_where_to_see_it():
     assert header(outside)["evidence"] is False
     assert "gatewise explore" in header(outside)["note"]
     assert json.loads(Parts(outside).scripts[1][1]) == []
-    assert packed_evidence(small(), []) == Evidence((), {}, 0)

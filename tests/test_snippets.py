@@ -37,16 +37,16 @@ def test_the_command_names_only_what_differs_from_its_defaults():
     assert command(Origin(("a.csv",)), "m", several=False) == (
         "gatewise replay a.csv --lo {lo} --hi {hi} --budget {budget}{by}"
     )
-    origin = Origin(("-a.csv", "{b}.csv"), ("d e",), "validation", "p_true", "cost_usd", "map one.json")
+    origin = Origin(("-a.csv", "{b}.csv"), ("d e",), "validation", "p_true", "cost_usd", {"m": "map one.json"}, True)
     assert command(origin, "m", several=True) == (
         "gatewise replay ./-a.csv '{{b}}.csv' --model m --dataset 'd e' --split validation --signal p_true "
-        "--cost cost_usd --map 'map one.json' --lo {lo} --hi {hi} --budget {budget}{by}"
+        "--cost cost_usd --map 'map one.json' --allow-leak --lo {lo} --hi {hi} --budget {budget}{by}"
     )
     assert by_option("hop count") == " --by 'hop count'"
 
 
 def test_the_program_is_python_whatever_the_names_are():
-    origin = Origin(('a"\n.csv',), ("d'e",), "test", "p_true", "cost_usd", None)
+    origin = Origin(('a"\n.csv',), ("d'e",), "test", "p_true", "cost_usd")
     slots = {"lo": 0.3, "hi": 0.7, "budget": 3, "among": among("a'b", 'x"\n')}
     for text in program(origin, "m\\", several=True).values():
         compile(text.format(**slots), "snippet", "exec")

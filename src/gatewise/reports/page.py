@@ -10,7 +10,6 @@ import hashlib
 import html
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
@@ -18,14 +17,14 @@ from gatewise.replays.calibrators import Score
 from gatewise.replays.lookups import Grouping, Lookup, Subset, lookup, texts_of
 from gatewise.replays.metrics import Point
 from gatewise.replays.traces import Traces
-from gatewise.reports.packing import Pack, deflated
+from gatewise.reports.packing import Pack
+from gatewise.reports.passages import Evidence, packed_evidence
 from gatewise.reports.snippets import Origin, among, by_option, command, program
 from gatewise.reports.tables import NAMES
 from gatewise.types import Plan
 
 SCHEMA = "gatewise.page/1"
 CAP = 32_000_000  # characters of packed evidence that a page may hold
-CHUNK = 64  # questions whose evidence is packed together: opening one unpacks no more
 POLICY = "default-src 'none'; script-src {script}; style-src {style}; base-uri 'none'; form-action 'none'"
 
 
@@ -45,7 +44,7 @@ def page_text(
     """
     books = [lookup(part, calibrated=(maps or {}).get(model)) for model, part in by_model(traces)]
     evidence = packed_evidence(traces, plans)
-    kept = evidence if evidence.size <= cap else Evidence((), {}, evidence.size)
+    kept = evidence if evidence.size <= cap else Evidence()
     note = ""
     if kept is not evidence:
         note = (
@@ -57,75 +56,18 @@ def page_text(
     )
 
 
+def served_text(books: Sequence[Lookup], *, title: str, origin: Origin) -> str:
+    """Return the page without rows and evidence, which it then asks its own server for."""
+    data = packed_page(books, title=title, origin=origin, evidence=Evidence(), served=True)
+    return assembled(data, Evidence(), title, connects=True)
+
+
 def by_model(traces: Traces) -> list[tuple[str | None, Traces]]:
     """Return the traces of each model, in the order of names; None, those without one, comes last."""
     models = sorted({*traces.models.tolist()}, key=lambda model: (model is None, model or ""))
     if len(models) == 1:
         return [(models[0], traces)]
     return [(model, traces.select(traces.models == model)) for model in models]
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Evidence by depth, packed in chunks; which place each (data set, id, plan) of a trace has, from 0."""
-
-    chunks: tuple[str, ...]
-    places: Mapping[tuple[str | None, str, str | None], int]
-    size: int
-
-
-def packed_evidence(traces: Traces, plans: Iterable[Plan]) -> Evidence:
-    """Return the evidence of the plans that these traces followed.
-
-    A trace that names its plan takes that plan alone; one that names none takes the plan of its data set and id.
-    """
-    digests = {digest for digest in traces.plans.tolist() if digest is not None}
-    unplanned = {
-        (dataset, id_)
-        for dataset, id_, digest in zip(
-            traces.datasets.tolist(), traces.ids.tolist(), traces.plans.tolist(), strict=True
-        )
-        if digest is None
-    }
-    chunks: list[str] = []
-    open_chunk: list[Any] = []
-    followed: dict[str | tuple[str | None, str], int] = {}
-    for plan in plans:
-        pairs: list[tuple[str | None, str]] = [(name, plan.question.id) for name in (plan.question.dataset, None)]
-        wanted: list[str | tuple[str | None, str]] = [pair for pair in pairs if pair in unplanned]
-        if plan.digest in digests:
-            wanted.append(plan.digest)
-        if not wanted:
-            continue
-        place = len(chunks) * CHUNK + len(open_chunk)
-        followed.update((key, place) for key in wanted if key not in followed)
-        open_chunk.append(evidence_json(plan))
-        if len(open_chunk) == CHUNK:
-            chunks.append(_chunk(open_chunk))
-            open_chunk = []
-    if open_chunk:
-        chunks.append(_chunk(open_chunk))
-    places = {}
-    for dataset, id_, digest in zip(
-        traces.datasets.tolist(), traces.ids.tolist(), traces.plans.tolist(), strict=True
-    ):
-        place_of = followed.get((dataset, id_) if digest is None else digest)
-        if place_of is not None:
-            places[dataset, id_, digest] = place_of
-    return Evidence(tuple(chunks), places, sum(map(len, chunks)))
-
-
-def evidence_json(plan: Plan) -> list[Any]:
-    """Return what each depth of a plan reveals: title, text and whether the answer rests on it."""
-    passages = plan.question.passages
-    return [
-        [[passages[at].title, passages[at].text, passages[at].supporting] for at in plan.reveals(depth)]
-        for depth in range(plan.depths)
-    ]
-
-
-def _chunk(values: Sequence[Any]) -> str:
-    return deflated(json.dumps(values).encode())
 
 
 def packed_page(

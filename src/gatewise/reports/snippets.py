@@ -5,8 +5,8 @@ the same name and as nothing else.
 """
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 Slots = dict[str, str]
 
@@ -20,7 +20,8 @@ class Origin:
     split: str = "test"
     signal: str = "confidence"
     cost: str = "cost"
-    map: str | None = None
+    maps: Mapping[str | None, str] = field(default_factory=dict)  # model → file, where maps were given
+    allow_leak: bool = False
 
 
 def shell_word(text: str) -> str:
@@ -55,8 +56,10 @@ def command(origin: Origin, model: str | None, *, several: bool) -> str:
         value = getattr(origin, name)
         if value != default:
             words.append(f"--{name} {shell_word(value)}")
-    if origin.map:
-        words.append(f"--map {_path(origin.map)}")
+    if model in origin.maps:
+        words.append(f"--map {_path(origin.maps[model])}")
+    if origin.allow_leak:
+        words.append("--allow-leak")
     return _braced(" ".join(words)) + " --lo {lo} --hi {hi} --budget {budget}{by}"
 
 
@@ -75,7 +78,8 @@ def program(origin: Origin, model: str | None, *, several: bool) -> Slots:
     chosen = [model] if several and model is not None else []
     choose = f".choose({chosen!a}, {list(origin.datasets)!a})" if chosen or origin.datasets else ""
     read = f"read_traces({', '.join(map(ascii, origin.files))}{options}){choose}"
-    fit = f"read_map({origin.map!a})" if origin.map else "calibrate(traces)"
+    given = origin.maps.get(model)
+    fit = f"read_map({given!a})" if given else "calibrate(traces)"
 
     def lines(score: str, names: str, files: str) -> str:
         return (
@@ -88,7 +92,7 @@ def program(origin: Origin, model: str | None, *, several: bool) -> Slots:
             + f"episodes = replay(part, gate, {score}budget={{budget}})\nprint(measure(episodes{{among}}))\n"
         )
 
-    names, files = ("", "read_map, ") if origin.map else ("calibrate, ", "")
+    names, files = ("", "read_map, ") if given else ("calibrate, ", "")
     return {"raw": lines("", "", ""), "calibrated": lines(f"score={_braced(fit)}, ", names, files)}
 
 

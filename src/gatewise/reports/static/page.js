@@ -506,6 +506,14 @@
 
     get total() { return this.order.length; },
 
+    update(what, then) {
+      if (what === "walks") this.walked();
+      this.sift();
+      then();
+    },
+
+    placeOf(row) { return this.order.indexOf(row); },
+
     row(place) {
       const row = this.order[place];
       const { depth, outcome } = this.stops[view.map];
@@ -531,7 +539,8 @@
       const about = set().groupings.map((one) => [one.column, one.values[one.places[row]]]);
       const dataset = text(datasets[row]);
       if (dataset !== null && !about.some(([name]) => name === "dataset")) about.unshift(["dataset", dataset]);
-      return { id: text(ids[row]), question: text(questions[row]), about, states, evidence: evidence && evidence[row] ? await this.evidence(evidence[row] - 1) : null };
+      const stops = Object.fromEntries(shownNames().map((name) => [name, { depth: this.stops[name].depth[row], action: this.stops[name].action[row] }]));
+      return { id: text(ids[row]), question: text(questions[row]), about, states, stops, evidence: evidence && evidence[row] ? await this.evidence(evidence[row] - 1) : null };
     },
 
     async evidence(place) {
@@ -539,11 +548,94 @@
       const chunk = this.chunks[Math.floor(place / 64)];
       return JSON.parse(new TextDecoder().decode(await inflated(chunk)))[place % 64];
     },
-
-    stopOf(row, name) { return { depth: this.stops[name].depth[row], action: this.stops[name].action[row] }; },
   };
 
-  const source = local;
+  // Rows that a server gives, in chunks: the same answers, from a replay in Python.
+  const SLICE = 200;
+  const remote = {
+    total: 0, counts: null, key: "", chunks: new Map(), asked: 0,
+
+    query(more) {
+      const { set: at, map, hi, lo, budget, column, value, show, find, sort } = view;
+      return new URLSearchParams({ set: at, map, hi, lo, budget, column, value, show, find: whole(find), sort, ...more });
+    },
+
+    async fetched(path, query) {
+      const reply = await fetch(`${path}?${query}`);
+      const found = await reply.json();
+      if (!reply.ok) throw new Error(found.error ?? reply.statusText);
+      return found;
+    },
+
+    update(what, then) {
+      clearTimeout(this.asked);
+      $("grid").setAttribute("aria-busy", "true");
+      this.asked = setTimeout(async () => {
+        const key = String(this.query({}));
+        const first = Math.floor(this.place() / SLICE);
+        const found = await this.slice(first);
+        if (!found || key !== String(this.query({}))) return; // the gate has moved on, and asks for itself
+        this.chunks = new Map([[first, found.rows]]);
+        Object.assign(this, { key, total: found.total, counts: found.counts });
+        $("trouble").hidden = true;
+        $("grid").setAttribute("aria-busy", "false");
+        then();
+      }, this.counts ? 90 : 0);
+    },
+
+    place() { return Math.floor(($("body").scrollTop * scale().factor) / rowHeight()); },
+
+    async slice(chunk) {
+      try {
+        return await this.fetched("rows", this.query({ from: chunk * SLICE, most: SLICE }));
+      } catch (error) {
+        complain(`The server gives no rows: ${error.message}. Is gatewise explore still running?`);
+        return null;
+      }
+    },
+
+    want(first, last) {
+      clearTimeout(this.wanted);
+      const missing = [];
+      for (let chunk = Math.floor(first / SLICE); chunk <= Math.floor((last - 1) / SLICE); chunk++) if (!this.chunks.has(chunk)) missing.push(chunk);
+      if (!missing.length) return;
+      this.wanted = setTimeout(async () => {
+        const { key } = this;
+        for (const chunk of missing) {
+          const found = await this.slice(chunk);
+          if (!found || key !== this.key) return;
+          if (this.chunks.size > 50) this.chunks.clear();
+          this.chunks.set(chunk, found.rows);
+        }
+        paintRows();
+      }, 60);
+    },
+
+    row(place) {
+      const found = this.chunks.get(Math.floor(place / SLICE))?.[place % SLICE];
+      if (!found) return null;
+      const [row, id, question, answer, depth, outcome, moved] = found;
+      return { row, id, question, answer, depth, outcome, moved };
+    },
+
+    placeOf(row) {
+      if (this.row(active)?.row === row) return active;
+      for (const [chunk, rows] of this.chunks) {
+        const at = rows.findIndex(([one]) => one === row);
+        if (at >= 0) return chunk * SLICE + at;
+      }
+      return -1;
+    },
+
+    async question(row) { return this.fetched("question", this.query({ row })); },
+  };
+
+  const source = file.served ? remote : local;
+
+  function complain(words) {
+    $("trouble").textContent = words;
+    $("trouble").hidden = false;
+  }
 
   // ---------------------------------------------------------------- questions: the table
 
@@ -617,7 +709,7 @@
     const shift = $("body").scrollTop - offset;
     const first = printing ? 0 : Math.max(0, Math.floor(offset / height) - 4);
     const last = printing ? Math.min(PRINTED, source.total) : Math.min(source.total, Math.ceil((offset + seen) / height) + 4);
-    source.want?.(first, last);
+    if (source.want && source.total) source.want(first, last);
     const lines = [];
     for (let place = first; place < last; place++) lines.push(lineOf(place, height, place * height + shift));
     rows.replaceChildren(...lines);
@@ -666,8 +758,6 @@
 
   // ---------------------------------------------------------------- one question
 
-  const placeOf = (row) => (source.order.indexOf ? source.order.indexOf(row) : -1);
-
   function gateAt(name, depth, stop, state, last) {
     const line = make("p", name, make("b", "", name), " ");
     const score = name === "raw" ? state.raw : state.calibrated;
@@ -704,25 +794,26 @@
     return box;
   }
 
-  let opened = { row: -1, set: -1, book: null };
-
   async function showQuestion() {
     const row = view.question;
     $("question").hidden = row < 0;
     if (row < 0) return;
-    if (opened.row !== row || opened.set !== view.set) {
-      const asked = { row, set: view.set };
-      const book = await source.question(row);
-      if (view.question !== asked.row || view.set !== asked.set) return;
-      opened = { ...asked, book };
+    const asked = () => [view.question, view.set, view.hi, view.lo, view.budget].join();
+    const before = asked();
+    let book;
+    try {
+      book = await source.question(row);
+    } catch (error) {
+      complain(`This question cannot be had: ${error.message}.`);
+      return;
     }
-    const { id, question, about, states, evidence } = opened.book;
+    if (asked() !== before) return;
+    const { id, question, about, states, stops, evidence } = book;
     $("question-heading").textContent = question ?? "(no question text)";
     const known = about.filter(([, value]) => value !== null).map(([name, value]) => `${name} ${clipped(value)}`);
     $("question-about").textContent = [`id ${clipped(id)}`, ...known].join(" · ");
     const open = new Set([...$("walk").querySelectorAll("details[open]")].map((one) => one.dataset.depth));
     const same = $("walk").dataset.row === `${view.set}.${row}`;
-    const stops = Object.fromEntries(shownNames().map((name) => [name, source.stopOf(row, name)]));
     const furthest = Math.max(...Object.values(stops).map((stop) => stop.depth));
     $("walk").dataset.row = `${view.set}.${row}`;
     $("walk").replaceChildren(...states.map((state, depth) => {
@@ -750,7 +841,11 @@
       }
       return item;
     }));
-    const place = placeOf(row);
+    showNeighbours();
+  }
+
+  function showNeighbours() {
+    const place = source.placeOf(view.question);
     $("previous").disabled = place <= 0;
     $("next").disabled = place < 0 || place >= source.total - 1;
   }
@@ -773,10 +868,10 @@
   }
 
   function step(by) {
-    const place = placeOf(view.question) + by;
-    if (place < 0 || place >= source.total) return;
+    const place = source.placeOf(view.question) + by;
+    const one = place >= 0 && place < source.total && source.row(place);
     reveal(place);
-    openQuestion(source.row(place).row);
+    if (one) openQuestion(one.row);
   }
 
   // ---------------------------------------------------------------- repainting
@@ -815,27 +910,23 @@
       showLegend();
       say(points);
       clearTimeout(late);
-      if (set().n < LARGE || todo.has("controls")) showWalks();
+      if (file.served || set().n < LARGE || todo.has("controls")) showWalks();
       else late = setTimeout(showWalks, 120);
-    } else if (todo.has("rows")) showRows();
+    } else if (todo.has("rows")) source.update("rows", showFound);
   }
 
   function showWalks() {
-    source.walked();
-    showFlows(source.counts);
-    showRows();
-    showQuestion();
+    source.update("walks", () => {
+      showFlows(source.counts);
+      showFound();
+      showQuestion();
+    });
   }
 
-  function showRows() {
-    source.sift();
+  function showFound() {
     showChips();
     showTable();
-    if (view.question >= 0) {
-      const place = placeOf(view.question);
-      $("previous").disabled = place <= 0;
-      $("next").disabled = place < 0 || place >= source.total - 1;
-    }
+    if (view.question >= 0) showNeighbours();
   }
 
   // ---------------------------------------------------------------- what people do
@@ -979,7 +1070,7 @@
   window.gatewise = Object.freeze({
     view: () => ({ ...view }),
     point: (name) => ({ ...operatingPoint(subset(), name, view.hi, view.budget) }),
-    stops: (name) => ({ depth: [...local.stops[name].depth], action: [...local.stops[name].action] }),
+    stops: (name) => (file.served ? null : { depth: [...local.stops[name].depth], action: [...local.stops[name].action] }),
     counts: () => structuredClone(source.counts),
     work: () => [...work],
     snippet,
