@@ -98,7 +98,13 @@ def report(
             split=split,
             signal=signal,
             cost=cost,
-            map=str(map_path[0]) if len(map_path) == 1 else None,
+            maps={
+                one.model: str(path)
+                for one in found
+                for given, path in zip(maps, map_path, strict=True)
+                if one.summary.map is given
+            },
+            allow_leak=allow_leak,
         )
         evidence = chain.from_iterable(read_plans(path)[1] for path in plans)
         numbers = write_report(

@@ -115,7 +115,8 @@ def page_of(
 ) -> str:
     """Return the page of a report, with the maps that its tables and figures were made with."""
     maps = {one.model: one.summary.map for one in found if one.summary.map}
-    return page_text(part_of(traces, choices.split), maps=maps, origin=origin, plans=plans)
+    part = part_of(traces, choices.split)
+    return page_text(part, maps=maps, gate=choices.gate, budget=choices.budget, origin=origin, plans=plans)
 
 
 def require_drawing() -> None:
