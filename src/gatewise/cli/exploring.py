@@ -1,6 +1,7 @@
 """The command that serves the page on loopback: explore."""
 
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -29,9 +30,9 @@ def explore(
         ),
     ] = [],  # noqa: B006 -- typer reads the default and never changes it
     plans: Annotated[
-        Path | None,
-        typer.Option("--plans", help="A plan file: show the evidence of every depth too.", show_default=False),
-    ] = None,
+        list[Path],
+        typer.Option("--plans", help="Show the evidence of these plans; may be repeated.", show_default=False),
+    ] = [],  # noqa: B006
     title: Annotated[str, typer.Option("--title", help="What the page is called.")] = "What the gate does",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")] = 0,
     model: Annotated[
@@ -70,7 +71,9 @@ def explore(
             },
             allow_leak=allow_leak,
         )
-        text, answers = page_answers(books, title=title, origin=origin, plans=read_plans(plans)[1] if plans else ())
+        text, answers = page_answers(
+            books, title=title, origin=origin, plans=chain.from_iterable(read_plans(path)[1] for path in plans)
+        )
     warn(warnings)
     page = Page(text)
 
