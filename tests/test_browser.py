@@ -310,6 +310,13 @@ EVIL = [
 ]
 
 
+def test_the_sliders_begin_where_the_page_was_told(show):
+    shown = show(page_text(recorded(1), gate=Threshold(lo=0.1, hi=0.85), budget=9))
+    assert shown.look("(({ hi, lo, budget }) => [hi, lo, budget])(gatewise.view())") == [0.85, 0.1, 3]
+    shown.tab.wait_for_timeout(400)
+    assert shown.look("location.hash") == ""
+
+
 def test_hostile_text_stays_text_wherever_it_stands(show):
     columns = {"trace_id": [], "depth": [], "confidence": [], "correct": []}
     columns |= {"question": [], "answer": [], "kind": [], "model": []}

@@ -16,6 +16,8 @@ from typing import Any
 from gatewise.replays.calibrators import Score
 from gatewise.replays.lookups import Grouping, Lookup, Subset, lookup, texts_of
 from gatewise.replays.metrics import Point
+from gatewise.replays.policies import Threshold
+from gatewise.replays.summaries import BUDGET, GATE
 from gatewise.replays.traces import Traces
 from gatewise.reports.packing import Pack
 from gatewise.reports.passages import Evidence, packed_evidence
@@ -33,6 +35,8 @@ def page_text(
     *,
     maps: Mapping[str | None, Score] | None = None,
     title: str = "What the gate does",
+    gate: Threshold = GATE,
+    budget: int = BUDGET,
     origin: Origin | None = None,
     plans: Iterable[Plan] = (),
     cap: int = CAP,
@@ -40,7 +44,8 @@ def page_text(
     """Return the page of these traces as one HTML text, to be written as UTF-8.
 
     `traces` are those to show (of one split, say, but of any number of models); `maps` holds the map of each
-    model's calibrated gate. `plans` adds the evidence of every depth, up to `cap` characters once packed.
+    model's calibrated gate; the sliders stand at `gate` and `budget` at first. `plans` adds the evidence of every
+    depth, up to `cap` characters once packed.
     """
     books = [lookup(part, calibrated=(maps or {}).get(model)) for model, part in by_model(traces)]
     evidence = packed_evidence(traces, plans)
@@ -51,9 +56,9 @@ def page_text(
             f"The evidence takes {evidence.size / 1e6:,.1f} MB, more than the {cap / 1e6:,.1f} MB that a page holds: "
             "gatewise explore with --plans shows it."
         )
-    return assembled(
-        packed_page(books, title=title, origin=origin or Origin(), evidence=kept, note=note), kept, title
-    )
+    start = {"lo": gate.lo, "hi": gate.hi, "budget": budget}
+    data = packed_page(books, title=title, origin=origin or Origin(), evidence=kept, note=note, start=start)
+    return assembled(data, kept, title)
 
 
 def served_text(books: Sequence[Lookup], *, title: str, origin: Origin) -> str:
@@ -77,6 +82,7 @@ def packed_page(
     origin: Origin,
     evidence: Evidence,
     note: str = "",
+    start: Mapping[str, float] | None = None,
     served: bool = False,
 ) -> str:
     """Return all that a page looks up as one string; rows stay out where a server gives them."""
@@ -85,6 +91,7 @@ def packed_page(
         "schema": SCHEMA,
         "title": title,
         "note": note,
+        "start": start or {},
         "served": served,
         "evidence": bool(evidence.places),
         "names": NAMES,

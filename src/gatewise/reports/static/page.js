@@ -129,7 +129,7 @@
 
   // ---------------------------------------------------------------- the view, and the address that carries it
 
-  const FRESH = { set: 0, map: "raw", hi: 0.7, lo: 0.3, budget: 3, column: -1, value: 0, show: "all", find: "", sort: "", question: -1, theme: "" };
+  const FRESH = { set: 0, map: "raw", hi: 0.7, lo: 0.3, budget: 3, column: -1, value: 0, show: "all", find: "", sort: "", question: -1, theme: "", ...file.start };
   const view = { ...FRESH };
   const set = () => file.sets[view.set];
   const subset = () => (view.column < 0 ? set().everything : set().groupings[view.column].subsets[view.value]);
