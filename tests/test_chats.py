@@ -312,6 +312,16 @@ def test_none_is_no_proxy_whatever_the_environment_says(server, monkeypatch):
         play(server.url("/v1"), one)
 
 
+def test_a_proxy_of_the_environment_is_read_as_other_tools_read_it(server, monkeypatch):
+    server.on("http://nobody.invalid/v1/chat/completions", GOOD)
+    monkeypatch.setenv("http_proxy", server.place)
+    assert play("http://nobody.invalid/v1", one).raw == GOOD.body.decode()
+    monkeypatch.setenv("http_proxy", f"socks5://me:{KEY}@127.0.0.1:1080")
+    with pytest.raises(BadChoice, match="expected an HTTP proxy in the environment's http_proxy") as caught:
+        play("http://nobody.invalid/v1", one)
+    assert "canary" not in str(caught.value)
+
+
 def test_a_proxy_that_refuses_is_said(server):
     server.on(PATH, Reply(407))
     with pytest.raises(Unavailable) as caught:

@@ -21,7 +21,7 @@ from gatewise.recordings.faults import LONGEST_SAID, Fault, fault_in, fault_of
 from gatewise.recordings.paces import Pace
 from gatewise.recordings.retries import Hiccup, Patience, later, patiently, retry_after
 
-CALLS = Patience(attempts=8)  # about two minutes: an endpoint may be busy for as long
+CALLS = Patience(attempts=10)  # about two minutes: an endpoint may be busy for as long
 
 
 def chat(settings: Settings, *, key: str = "", patience: Patience = CALLS) -> "Chat":
@@ -192,7 +192,16 @@ def _proxy_for(settings: Settings) -> str | None:
     if settings.proxy:
         return None if settings.proxy == "none" else settings.proxy
     parts = urlsplit(settings.url)
-    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
+    found = None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
+    if not found:
+        return None
+    proxy = found if "://" in found else f"http://{found}"  # as other tools read it
+    if urlsplit(proxy).scheme not in ("http", "https"):
+        raise BadChoice(
+            f"expected an HTTP proxy in the environment's {parts.scheme}_proxy, found another kind. Name one in the "
+            'settings of the model, or "none".'
+        )
+    return proxy
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | bool:
