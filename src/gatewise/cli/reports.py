@@ -74,7 +74,16 @@ def report(
     from gatewise.files import read_map, read_plans
     from gatewise.replays.policies import Threshold
     from gatewise.reports.snippets import Origin
-    from gatewise.studies.reporting import Choices, find_all, main_of, page_of, require_drawing, write_report
+    from gatewise.studies.choosing import part_of
+    from gatewise.studies.reporting import (
+        Choices,
+        find_all,
+        main_of,
+        page_of,
+        require_drawing,
+        subjects,
+        write_report,
+    )
 
     if not no_figures:
         require_drawing()
@@ -90,8 +99,9 @@ def report(
         chosen = read_chosen(traces, signal, cost, advance).choose(model, dataset)
         maps = [read_map(path) for path in map_path]
         with redirect_stdout(sys.stderr):  # whatever a policy prints is no result
-            found, warnings = find_all(chosen, choices, maps=maps, progress=advance)
-        warn(warnings[len(chosen.warnings) :])
+            part_of(chosen, split)
+            found, warnings = find_all(subjects(chosen, maps), choices, progress=advance)
+        warn(warnings)
         origin = Origin(
             [str(path) for path in traces],
             datasets=dataset,
@@ -111,7 +121,7 @@ def report(
             output,
             found,
             choices=choices,
-            warnings=warnings,
+            warnings=[*chosen.warnings, *warnings],
             figures=not no_figures,
             page=partial(page_of, chosen, found, choices, origin=origin, plans=evidence),
             inputs=[*traces, *map_path, *plans],

@@ -66,30 +66,42 @@ class Choices:
     allow_leak: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """One model's traces of every split and its map; where it has none, why."""
+
+    model: str | None
+    traces: Traces
+    map: Map | None
+    lacking: str = ""
+
+
+def subjects(traces: Traces, maps: Sequence[Map] = ()) -> list[Subject]:
+    """Return every model of a trace set with its map: the one fitted on it, or one fitted here, or none."""
+    models = by_model(traces)
+    chosen = [(model, part, map_of_model(maps, model, several=len(models) > 1)) for model, part in models]
+    return [Subject(model, part, *map_for(part, given)) for model, part, given in chosen]
+
+
 def find_all(
-    traces: Traces,
+    subjects: Sequence[Subject],
     choices: Choices = Choices(),
     *,
-    maps: Sequence[Map] = (),
     progress: Progress = lambda what, done, total: None,
 ) -> tuple[list[Findings], list[str]]:
-    """Return the findings of every model of a trace set, and what deserves a look.
-
-    A model takes the map that was fitted on it, or one fitted on its own calibration split, or none.
-    """
-    found, warnings = [], list(traces.warnings)
-    part_of(traces, choices.split)
-    models = by_model(traces)
-    for model, whole in models:
-        part = whole.split(choices.split)
+    """Return the findings of every model, and what deserves a look; models without traces of the split stay out."""
+    found: list[Findings] = []
+    warnings: list[str] = []
+    for one in subjects:
+        about = f"{one.model or 'traces without a model'}: " if len(subjects) > 1 else ""
+        part = one.traces.split(choices.split)
         if not len(part):
-            warnings.append(f"model {model or '(none)'} has no traces of split {choices.split}: it is left out.")
+            warnings.append(f"{about}no traces of split {choices.split}, so they are left out.")
             continue
-        calibrated, lacking = map_for(whole, map_of_model(maps, model, several=len(models) > 1))
-        one = find(
+        findings = find(
             part,
-            calibrated=calibrated,
-            calibration=whole.split("calibration"),
+            calibrated=one.map,
+            calibration=one.traces.split("calibration"),
             gate=choices.gate,
             budget=choices.budget,
             policies=choices.policies,
@@ -98,10 +110,9 @@ def find_all(
             allow_leak=choices.allow_leak,
             progress=progress,
         )
-        about = f"{model}: " if len(models) > 1 else ""
-        warnings += [f"{about}{lacking}"] * bool(lacking)
-        warnings += [f"{about}{text}" for text in one.summary.warnings[len(part.warnings) :]]
-        found.append(one)
+        more = [one.lacking] if one.lacking else []
+        warnings += [f"{about}{text}" for text in (*more, *findings.summary.warnings[len(part.warnings) :])]
+        found.append(findings)
     return found, warnings
 
 
