@@ -130,12 +130,13 @@ def _run(
     as_json: bool,
 ) -> None:
     from gatewise.studies import running
+    from gatewise.studies.closing import closing_steps
     from gatewise.studies.recording import Limits, recording_steps
     from gatewise.studies.steps import local_steps
 
     ended: list[Done] = []
     with _work(study, dry_run=dry_run) as (work, live):
-        steps = local_steps() | recording_steps(Limits(max_cost, offline, live))
+        steps = local_steps() | recording_steps(Limits(max_cost, offline, live)) | closing_steps()
         for done in running.run(work, steps, fresh=fresh, only=only):
             ended.append(done)
             if not as_json:
