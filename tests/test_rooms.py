@@ -15,6 +15,7 @@ ROOMS = {
     "questions": "questions",
     "recordings": "recordings",
     "replays": "replays",
+    "gate": "gate",
     "reports": "reports",
     "files": "files",
     "servers": "servers",
@@ -30,17 +31,18 @@ MAY_IMPORT = {
     "questions": {"ground", "questions"},
     "recordings": {"ground", "recordings"},
     "replays": {"ground", "replays"},
+    "gate": {"ground", "replays", "gate"},
     "reports": {"ground", "replays", "reports"},
-    "files": {"ground", "replays", "files"},
+    "files": {"ground", "replays", "gate", "files"},
     "servers": {"ground", "servers"},
     "studies": {"ground", "questions", "recordings", "replays", "reports", "files", "studies"},
-    "cli": {"ground", "questions", "recordings", "replays", "reports", "files", "servers", "studies", "cli"},
-    "names": {"ground", "replays"},
+    "cli": {"ground", "questions", "recordings", "replays", "gate", "reports", "files", "servers", "studies", "cli"},
+    "names": {"ground", "replays", "gate"},
 }
 
 # Foreign packages, by the room or module that may load them; and where the standard library reaches the world.
 FOREIGN = {
-    "numpy": {"questions", "recordings", "replays", "reports", "files", "studies"},
+    "numpy": {"questions", "recordings", "replays", "gate", "reports", "files", "studies"},
     "numba": {"replays"},
     "pyarrow": {"files"},
     "msgspec": {"files", "questions"},

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Mistake,
         Unmatched,
     )
+    from gatewise.gate import Gate
     from gatewise.replays.calibrators import (
         Isotonic,
         IsotonicByDepth,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "errors": "BadChoice BadPolicy BrokenFile BrokenTraces GatewiseError Leak Mistake Unmatched",
+    "gate": "Gate",
     "replays.calibrators": "Isotonic IsotonicByDepth Raw calibrate equivalent_raw fit_isotonic require_no_leak",
     "replays.census": "Census census",
     "replays.comparisons": "Comparison compare",
@@ -81,6 +83,7 @@ __all__ = [
     "Episodes",
     "FixedDepth",
     "Frontier",
+    "Gate",
     "GatewiseError",
     "Isotonic",
     "IsotonicByDepth",

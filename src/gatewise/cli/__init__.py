@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from gatewise.cli import agreements, exploring, ledgers, questions, replays, reports, serving, studies
+from gatewise.cli import agreements, exploring, gates, ledgers, questions, replays, reports, serving, studies
 from gatewise.cli.terminal import say
 from gatewise.errors import Mistake
 
@@ -39,6 +39,7 @@ def root(
 
 for command in (replays.check, replays.calibrate, replays.replay, replays.frontier, replays.paper):
     app.command()(command)
+app.command()(gates.gate)
 app.command()(reports.report)
 app.command()(exploring.explore)
 app.command()(questions.fetch)

@@ -2,6 +2,7 @@
 
 from gatewise.files.bundled import QUESTIONS, published, reconstruction
 from gatewise.files.disk import digest_of
+from gatewise.files.gates import write_gate
 from gatewise.files.maps import FRONTIER_COLUMNS, frontier_rows, read_map, write_csv, write_map
 from gatewise.files.plans import plan_json, plan_lines, read_plans, write_plans
 from gatewise.files.rows import read_rows
@@ -21,6 +22,7 @@ __all__ = [
     "read_traces",
     "reconstruction",
     "write_csv",
+    "write_gate",
     "write_map",
     "write_plans",
     "write_traces",

@@ -252,6 +252,11 @@ def readings_table(title: str, readings: Sequence[tuple[str, int, Reading | None
     return Table(title, (*columns, Column("risk %", "percent")), tuple(rows))
 
 
+def gate_table(point: Point, split: str) -> Table:
+    """Return what one gate would have done on a split."""
+    return Table(f"Would have done · {split} (n = {point.n:,})", POINT, (_point(point),))
+
+
 def frontier_table(name: str, surface: Frontier) -> Table:
     """Return, for every budget, the threshold with the most right answers."""
     rows: list[tuple[Cell, ...]] = []
