@@ -53,6 +53,7 @@ FOREIGN = {
     "xllamacpp": {"recordings/local"},
     "torch": {"recordings/transformer"},
     "transformers": {"recordings/transformer"},
+    "jinja2": {"recordings/transformer"},
     "matplotlib": {"reports/panels"},
     "onnxruntime": {"recordings/embedders"},
     "tokenizers": {"recordings/embedders"},
