@@ -116,7 +116,7 @@ class Scripted:
         self._say, self._script, self._latency, self._port = say, script, latency, port
         self._lock = threading.Lock()
         self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+        self._thread = threading.Thread(target=self._run)
 
     @property
     def url(self):
@@ -134,12 +134,19 @@ class Scripted:
 
     def __enter__(self):
         self._thread.start()
-        self._ready.wait()
+        assert self._ready.wait(30)
+        assert self._port, "the server did not start"
         return self
 
     def __exit__(self, *_):
         self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join()
+
+    def _run(self):
+        try:
+            asyncio.run(self._serve())
+        finally:
+            self._ready.set()
 
     async def _serve(self):
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
