@@ -70,4 +70,4 @@ class Pack:
 
 def deflated(content: bytes) -> str:
     """Return bytes deflated and in base64."""
-    return base64.b64encode(zlib.compress(content, 9)).decode("ascii")
+    return base64.b64encode(zlib.compress(content, 6)).decode("ascii")

@@ -48,4 +48,6 @@ def page_answers(
     """Return the page that asks for its rows, and the functions that answer it by path."""
     kept = list(plans)
     shelves = [Shelf(book, packed_evidence(book.traces, kept)) for book in books]
-    return served_text(books, title=title, origin=origin), shelf_answers(shelves)
+    answers = shelf_answers(shelves)
+    answers["/rows"]({})  # what everybody asks first is worked out before anybody asks
+    return served_text(books, title=title, origin=origin), answers
