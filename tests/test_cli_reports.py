@@ -113,6 +113,15 @@ def test_a_folder_that_cannot_be_is_a_mistake(report, traces, tmp_path):  # noqa
         assert not folder.exists()
 
 
+def test_plans_that_are_broken_leave_nothing_behind(report, traces, tmp_path):  # noqa: F811
+    plans = tmp_path / "plans.jsonl"
+    plans.write_text('{"schema": "gatewise.plans/1", "questions": 1}\n{"question_id": 3}\n')
+    (code, _, err), folder = report(traces, "--no-figures", "--plans", plans)
+    assert code == 2
+    assert "plans.jsonl row 1" in err
+    assert not folder.exists()
+
+
 def test_an_input_is_never_written_over(report, tmp_path):
     folder = tmp_path / "r"
     (folder / "tables").mkdir(parents=True)

@@ -33,3 +33,24 @@ def test_progress_counts_the_files(tmp_path):
         progress=lambda what, done, total: seen.append((done, total)),
     )
     assert seen == [(at, len(numbers["files"])) for at in range(len(numbers["files"]))]
+
+
+def test_more_traces_than_a_page_holds_are_reported_without_one(monkeypatch):
+    monkeypatch.setattr(reporting, "MOST", 1)
+    traces = Traces.from_columns(COLUMNS)
+    found, _ = find_all(subjects(traces))
+    page, why = reporting.page_of(traces, found, Choices(), origin=reporting.Origin())
+    assert page is None
+    assert "gatewise explore" in why
+    monkeypatch.setattr(reporting, "MOST", 2)
+    page, why = reporting.page_of(traces, found, Choices(), origin=reporting.Origin())
+    assert (page().startswith("<!doctype html>"), why) == (True, "")
+
+
+def test_a_figure_no_wider_than_a_column_is_drawn_once_for_both(tmp_path):
+    found, _ = find_all(subjects(Traces.from_columns(COLUMNS)))
+    paths = reporting.write_figures(tmp_path, found)
+    for path in paths:
+        if path.stem.endswith("-column"):
+            whole = path.with_name(path.name.replace("-column", ""))
+            assert path.read_bytes() == whole.read_bytes()

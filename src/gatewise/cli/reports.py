@@ -68,7 +68,6 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Write tables, figures, numbers and a page to look at, for every model, into one folder."""
-    from functools import partial
     from itertools import chain
 
     from gatewise.files import read_map, read_plans
@@ -97,11 +96,10 @@ def report(
     )
     with progress() as advance:
         chosen = read_chosen(traces, signal, cost, advance).choose(model, dataset)
+        part_of(chosen, split)
         maps = [read_map(path) for path in map_path]
         with redirect_stdout(sys.stderr):  # whatever a policy prints is no result
-            part_of(chosen, split)
             found, warnings = find_all(subjects(chosen, maps), choices, progress=advance)
-        warn(warnings)
         origin = Origin(
             [str(path) for path in traces],
             datasets=dataset,
@@ -117,13 +115,16 @@ def report(
             allow_leak=allow_leak,
         )
         evidence = chain.from_iterable(read_plans(path)[1] for path in plans)
+        page, lacking = page_of(chosen, found, choices, origin=origin, plans=evidence)
+        warnings += [lacking] if lacking else []
+        warn(warnings)
         numbers = write_report(
             output,
             found,
             choices=choices,
             warnings=[*chosen.warnings, *warnings],
             figures=not no_figures,
-            page=partial(page_of, chosen, found, choices, origin=origin, plans=evidence),
+            page=page,
             inputs=[*traces, *map_path, *plans],
             progress=advance,
         )
@@ -131,4 +132,5 @@ def report(
         print_json(numbers)
         return
     print_tables([main_of(found)])
-    print(f"\nwritten  {len(numbers['files'])} files into {output}; open {output / 'index.html'}")
+    first = output / ("index.html" if page else "README.md")
+    print(f"\nwritten  {len(numbers['files'])} files into {output}; open {first}")

@@ -40,22 +40,35 @@ def _report(work: Work) -> Outcome:
         fitted = files.read_map(path) if (path := design.map_path(model)).is_file() else None
         subjects.append(Subject(traces.require_one_model() or model.name, traces, fitted))
     found, warnings = find_all(subjects, choices, progress=work.progress)
-    work.warn(warnings)
     if not found:
+        work.warn(warnings)
         return Outcome((), ("no traces of split test, so no report",))
     paths = [design.traces_path(model) for model in design.models]
     whole = files.read_traces(*paths, signal=gates.signal, cost=gates.cost)
-    origin = Origin([str(path) for path in paths], signal=gates.signal, cost=gates.cost)
+    origin = Origin(
+        [str(path) for path in paths],
+        signal=gates.signal,
+        cost=gates.cost,
+        maps={
+            one.model: str(design.map_path(model))
+            for one, model in zip(subjects, design.models, strict=True)
+            if one.map
+        },
+        allow_leak=gates.allow_leak,
+    )
+    page, lacking = page_of(whole, found, choices, origin=origin, plans=_plans(work))
+    warnings += [lacking] if lacking else []
+    work.warn(warnings)
     numbers = write_report(
         design.report_folder,
         found,
         choices=choices,
         warnings=warnings,
         figures=_can_draw(),
-        page=lambda: page_of(whole, found, choices, origin=origin, plans=_plans(work)),
+        page=page,
         progress=work.progress,
     )
-    told = [f"open {design.report_folder / 'index.html'}"]
+    told = [f"open {design.report_folder / ('index.html' if page else 'README.md')}"]
     told += [] if _can_draw() else ["without figures: install gatewise[plots] for them"]
     return Outcome(tuple(design.report_folder / name for name in numbers["files"]), tuple(told))
 

@@ -26,6 +26,7 @@ from gatewise.types import Plan
 
 SCHEMA = "gatewise.report/1"
 KINDS = ("pdf", "svg", "png")
+MOST = 200_000  # traces of one page: some 17 MB
 
 Piece = tuple[str, Callable[[], str | bytes]]  # a file's name, and what makes its content when it is asked for
 
@@ -123,11 +124,16 @@ def main_of(found: Sequence[Findings]) -> Table:
 
 def page_of(
     traces: Traces, found: Sequence[Findings], choices: Choices, *, origin: Origin, plans: Iterable[Plan] = ()
-) -> str:
-    """Return the page of a report, with the maps that its tables and figures were made with."""
-    maps = {one.model: one.summary.map for one in found if one.summary.map}
+) -> tuple[Callable[[], str] | None, str]:
+    """Return what makes the page, with the maps that tables and figures were made with; or none, and why."""
     part = part_of(traces, choices.split)
-    return page_text(part, maps=maps, gate=choices.gate, budget=choices.budget, origin=origin, plans=plans)
+    if len(part) > MOST:
+        return None, (
+            f"{len(part):,} traces are more than the {MOST:,} that one page holds: index.html is left out. "
+            "Look at them with gatewise explore."
+        )
+    maps = {one.model: one.summary.map for one in found if one.summary.map}
+    return partial(page_text, part, maps=maps, origin=origin, plans=plans), ""
 
 
 def require_drawing() -> None:
@@ -159,7 +165,8 @@ def write_report(
     if figures:
         pieces += _figures(found)
     if page:
-        pieces.append(("index.html", page))
+        progress("writing index.html", 0, len(pieces))
+        pieces.append(("index.html", partial(str, page())))  # first, for it may find plans broken
     names = [name for name, _ in pieces]
     numbers = _numbers(found, tables, choices, warnings, sorted([*names, "README.md", "numbers.json"]))
     pieces.append(("numbers.json", lambda: json.dumps(numbers, allow_nan=False, indent=1) + "\n"))
@@ -206,13 +213,20 @@ def _figures(found: Sequence[Findings], overlays: Mapping[str, Any] = MappingPro
     from gatewise.reports.plots import figures
 
     drawn: dict[tuple[str, float], Any] = {}
+    kept: dict[str, bytes] = {}  # of a figure that is no wider than a column, and so the same for both
 
     def content(name: str, width: float, kind: str) -> bytes:
+        if kind in kept and width == COLUMN:
+            return kept.pop(kind)
         if (name, width) not in drawn:
             drawn.clear()  # one at a time: figures hold on to memory
             more = {"published": overlays[name]} if name in overlays else {}
             drawn[name, width] = figures(found)[name](found, width=width, **more)
-        return written(drawn[name, width], kind)
+        figure = drawn[name, width]
+        made = written(figure, kind)
+        if width == PAGE and figure.get_size_inches()[0] <= COLUMN:
+            kept[kind] = made
+        return made
 
     for name in figures(found):
         for width, suffix in ((PAGE, ""), (COLUMN, "-column")):
