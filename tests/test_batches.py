@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatewise.recordings.batches import Intake, _member, adopt, batch_line, numbered, read_batch_lines
+from gatewise.errors import Refused, Unavailable
+from gatewise.recordings.batches import Intake, Results, _member, batch_line, read_batch_lines
 from gatewise.recordings.calls import Reply, Request
 from gatewise.recordings.ledger import Ledger
+from gatewise.recordings.voices import Calls, Purse, Tally
 
 ENDPOINT = "https://example.org/v1/chat/completions"
 
@@ -43,13 +45,6 @@ def test_a_line_holds_the_body_as_it_would_be_sent_under_the_key_of_the_request(
     assert row == {"custom_id": one.key, "method": "POST", "url": "/v1/chat/completions", "body": one.body}
     assert json.loads(batch_line(Request("http://h/v1/embeddings", {})))["url"] == "/v1/embeddings"
     assert json.loads(batch_line(one, 'mine"'))["custom_id"] == 'mine"'
-
-
-def test_files_end_where_a_service_would_refuse_more():
-    lines = [b"x" * 10] * 7
-    assert [file for file, _ in numbered(lines, most=3)] == [0, 0, 0, 1, 1, 1, 2]
-    assert [file for file, _ in numbered(lines, size=25)] == [0, 0, 1, 1, 2, 2, 3]
-    assert [file for file, _ in numbered(lines, size=5)] == list(range(7))  # never an empty one
 
 
 @given(
@@ -118,8 +113,23 @@ def test_empty_lines_are_none_and_replies_of_other_engines_are_read():
 
 
 def take_in(path, requests, lines):
-    with Ledger.open(path) as ledger:
-        return asyncio.run(adopt(ledger, requests, lines))
+    """Return what became of results, and how many requests are still without a reply."""
+    tally = Tally()
+
+    async def ask(calls, results):
+        missing = 0
+        for one in requests:
+            try:
+                await calls.once(one, results.ask)
+            except Unavailable:
+                missing += 1
+        return missing
+
+    with Ledger.open(path) as ledger, Results() as results:
+        results.take_in(lines)
+        missing = asyncio.run(ask(Calls(ledger, tally, Purse(tally)), results))
+        results.count_rest(ledger)
+        return results.intake, missing
 
 
 def test_results_in_any_order_enter_the_ledger_once(tmp_path):
@@ -132,11 +142,12 @@ def test_results_in_any_order_enter_the_ledger_once(tmp_path):
     lines += [done(requests[321].key, {"error": {"message": "slow"}}, 429)]
     random.Random(0).shuffle(lines)
     lines.sort(key=lambda one: b"again" in one)  # the first counts
-    intake = take_in(path, requests, lines)
     failures = {"garbage": 1, "timeout": 1, "rate": 1}
     said = {"rate": "slow", "timeout": "the batch ended before this request was run"}
     said["garbage"] = "a line that is no JSON, or was cut short"
-    assert intake == Intake(306, 299, known=1, missing=50, repeated=1, foreign=2, failures=failures, said=said)
+    intake, missing = take_in(path, requests, lines)
+    assert intake == Intake(306, 299, known=1, repeated=1, foreign=2, failures=failures, said=said)
+    assert missing == 50
     with Ledger.open(path) as ledger:
         found = ledger.find([one.key for one in requests])
         assert len(found) == len(ledger) == 300
@@ -144,23 +155,21 @@ def test_results_in_any_order_enter_the_ledger_once(tmp_path):
         assert json.loads(found[requests[5].key].raw) == body("5")
         assert (found[requests[5].key].started, found[requests[5].key].latency) == (None, None)
         before = list(ledger.entries())
-    again = take_in(path, requests, lines)
-    assert (again.added, again.known, again.missing) == (0, 300, 50)
+    again, missing = take_in(path, requests, lines)
+    assert (again.added, again.known, again.foreign, missing) == (0, 300, 2, 50)
     with Ledger.open(path) as ledger:
         assert list(ledger.entries()) == before
 
 
-def test_a_second_batch_brings_what_the_first_one_missed(tmp_path):
-    requests = [request(n) for n in range(10)]
-    take_in(tmp_path / "l.sqlite", requests, [done(one.key) for one in requests[:6]])
-    with Ledger.open(tmp_path / "l.sqlite") as ledger:
-        here = ledger.find([one.key for one in requests])
-    missing = [one for one in requests if one.key not in here]
-    assert missing == requests[6:]
-    assert take_in(tmp_path / "l.sqlite", requests, [done(one.key) for one in missing]).missing == 0
-
-
 def test_a_request_that_stands_twice_in_the_plan_is_one(tmp_path):
     requests = [request(1), request(2), request(1)]
-    intake = take_in(tmp_path / "l.sqlite", requests, [done(request(1).key)])
-    assert (intake.added, intake.missing) == (1, 1)
+    intake, missing = take_in(tmp_path / "l.sqlite", requests, [done(request(1).key)])
+    assert (intake.added, missing) == (1, 1)
+
+
+def test_a_refusal_is_told_with_its_words():
+    with Results() as results:
+        results.take_in([done(request().key, {"error": {"message": "no such parameter: seed"}}, 400)])
+        with pytest.raises(Refused, match="no such parameter: seed") as refused:
+            asyncio.run(results.ask(request()))
+        assert refused.value.said == "no such parameter: seed"

@@ -10,7 +10,18 @@ from typing import Annotated
 
 import typer
 
-from gatewise.cli import agreements, exploring, gates, ledgers, questions, replays, reports, serving, studies
+from gatewise.cli import (
+    agreements,
+    batches,
+    exploring,
+    gates,
+    ledgers,
+    questions,
+    replays,
+    reports,
+    serving,
+    studies,
+)
 from gatewise.cli.terminal import say
 from gatewise.errors import Mistake
 
@@ -49,6 +60,7 @@ app.command()(agreements.agree)
 app.command()(serving.serve_local)
 app.add_typer(questions.plan_app, name="plan")
 app.add_typer(questions.questions_app, name="questions")
+app.add_typer(batches.batch_app, name="batch")
 app.add_typer(ledgers.ledger_app, name="ledger")
 
 

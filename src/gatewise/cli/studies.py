@@ -90,7 +90,7 @@ def judge(
         return
     from gatewise.studies.recording import Limits, rejudge
 
-    with _work(study, dry_run=False) as (work, live):
+    with opened(study, dry_run=False) as (work, live):
         told = rejudge(work, Limits(max_cost, offline, live), by, output)
     if as_json:
         print_json({"schema": "gatewise.judge/1", "judge": by, "files": [str(path) for path, _ in told]})
@@ -101,7 +101,8 @@ def judge(
 
 
 @contextmanager
-def _work(study: Path, *, dry_run: bool) -> "Iterator[tuple[Work, Live]]":
+def opened(study: Path, *, dry_run: bool) -> "Iterator[tuple[Work, Live]]":
+    """Yield the work on a study, and what shows how asking goes."""
     from gatewise.studies import running
     from gatewise.studies.designs import read_study
 
@@ -135,7 +136,7 @@ def _run(
     from gatewise.studies.steps import local_steps
 
     ended: list[Done] = []
-    with _work(study, dry_run=dry_run) as (work, live):
+    with opened(study, dry_run=dry_run) as (work, live):
         steps = local_steps() | recording_steps(Limits(max_cost, offline, live)) | closing_steps()
         for done in running.run(work, steps, fresh=fresh, only=only):
             ended.append(done)

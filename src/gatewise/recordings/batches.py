@@ -1,22 +1,24 @@
 """Batches: requests as lines of a file that a distributed engine works off, and its results back into the ledger.
 
 The format is that of OpenAI's batch files, which vLLM's `run-batch` and others run too: a request a line under an id
-of ours, which is its key. Results come in any order, some twice, some as failures, some not at all.
+of ours, which is its key. Results come in any order, some twice, some as failures, some not at all. Whoever walks
+through the plans asks a file instead of an endpoint, so that replies enter the ledger through the same door.
 """
 
-import asyncio
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
+from gatewise.errors import Refused, Unavailable
 from gatewise.recordings.calls import Reply, Request
 from gatewise.recordings.faults import Fault, fault_in, fault_of
 from gatewise.recordings.ledger import Ledger
 from gatewise.recordings.store import Shelf
+from gatewise.recordings.voices import NOT_ASKED
 
 MOST_LINES = 50_000  # what a hosted service takes in one file
 MOST_BYTES = 200_000_000
@@ -31,22 +33,6 @@ def batch_line(request: Request, custom_id: str = "") -> bytes:
     path = "/v1/embeddings" if request.endpoint.endswith("/embeddings") else "/v1/chat/completions"
     name = json.dumps(custom_id or request.key)
     return f'{{"custom_id":{name},"method":"POST","url":"{path}","body":{request.text}}}\n'.encode()
-
-
-def numbered(
-    lines: Iterable[bytes], *, most: int = MOST_LINES, size: int = MOST_BYTES
-) -> Iterator[tuple[int, bytes]]:
-    """Yield every line with the number of the file that it goes into, so that no file grows beyond what is taken.
-
-    >>> list(numbered([b"a", b"b", b"c"], most=2))
-    [(0, b'a'), (0, b'b'), (1, b'c')]
-    """
-    file = held = count = 0
-    for line in lines:
-        if count and (count == most or held + len(line) > size):
-            file, held, count = file + 1, 0, 0
-        yield file, line
-        held, count = held + len(line), count + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,40 +121,67 @@ def _after_space(text: str, at: int) -> int:
 
 @dataclass
 class Intake:
-    """What became of a batch's results."""
+    """What became of the lines of a batch's results."""
 
-    lines: int = 0  # of results, without empty ones
-    added: int = 0  # requests whose reply is in the ledger now and was not before
-    known: int = 0  # requests whose reply was in the ledger before
-    missing: int = 0  # requests that still have none
+    lines: int = 0  # without empty ones
+    added: int = 0  # replies that were asked for, and were not in the ledger
+    known: int = 0  # replies to requests that the ledger has an answer to
     repeated: int = 0  # further replies to a request; the first counts
-    foreign: int = 0  # replies to requests that are none of these
+    foreign: int = 0  # replies to what this study does not ask
     failures: Counter[str] = field(default_factory=Counter)  # lines that hold no reply, by kind
     said: dict[str, str] = field(default_factory=dict)  # the first words about each kind of failure
 
 
-async def adopt(ledger: Ledger, requests: Iterable[Request], lines: Iterable[bytes]) -> Intake:
-    """Put the replies in results files into the ledger, and say what became of them; doing it again changes nothing.
+class Results:
+    """Replies that came in files, asked like an endpoint: each waits on the disk until its request comes by.
 
-    Neither requests nor replies are held in memory: replies wait on a shelf on the disk until their request comes by.
-    What failed, or is not there, stays missing, and is in the next batch.
+    Use it in a `with`. Neither requests nor replies are held in memory; reading the same lines again changes nothing.
     """
-    intake = Intake()
-    with Shelf() as shelf:
+
+    def __init__(self) -> None:
+        self.intake = Intake()
+        self._replies = Shelf()
+        self._refused = Shelf()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._replies.close()
+        self._refused.close()
+
+    def take_in(self, lines: Iterable[bytes]) -> None:
+        """Put what the lines of a results file say where requests find it."""
+        intake = self.intake
         for result in read_batch_lines(lines):
             intake.lines += 1
             if result.raw is None:
                 intake.failures[result.failure] += 1
                 intake.said.setdefault(result.failure, result.words)
-            elif not shelf.add(result.key, result.raw):
+                if result.failure == "refused":
+                    self._refused.add(result.key, result.words)
+            elif not self._replies.add(result.key, result.raw):
                 intake.repeated += 1
-        walk = iter(requests)
-        while few := {request.key: request for request in islice(walk, 100)}:
-            here, come = ledger.find(list(few)), shelf.take(list(few))
-            new = [key for key in few if key in come and key not in here]
-            await asyncio.gather(*(ledger.put(few[key], Reply(come[key], None, None)) for key in new))
-            intake.added += len(new)
-            intake.known += len(here)
-            intake.missing += len(few) - len(here) - len(new)
-        intake.foreign = shelf.left()
-    return intake
+
+    async def ask(self, request: Request) -> Reply:
+        """Return the reply to a request, or raise that there is none."""
+        key = request.key
+        raw = self._replies.take([key]).get(key)
+        if raw is not None:
+            self.intake.added += 1
+            return Reply(raw, None, None)
+        words = self._refused.take([key]).get(key)
+        if words is not None:
+            raise Refused(f"expected a reply in the results, found it refused: {words}.", 400, words)
+        raise Unavailable("expected a reply in the results, found none. Write the next batch.", NOT_ASKED)
+
+    def count_rest(self, ledger: Ledger) -> None:
+        """Count the replies that nobody asked for: the ledger has them, or they are of another study."""
+        rest = self._replies.rest()
+        while few := list(islice(rest, 500)):
+            known = len(ledger.find([key for key in few if _KEY.fullmatch(key)]))
+            self.intake.known += known
+            self.intake.foreign += len(few) - known
+
+
+_KEY = re.compile("[0-9a-f]{64}")

@@ -236,6 +236,10 @@ class Shelf:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Throw away what is there."""
         self._connection.close()
 
     def add(self, key: str, raw: str) -> bool:
@@ -253,10 +257,11 @@ class Shelf:
             found = self._connection.execute(f"SELECT key, raw FROM replies WHERE key IN ({marks})", values)  # noqa: S608
             return {raw_text(key): raw_text(raw) for key, raw in found}
 
-    def left(self) -> int:
-        """Return how many replies nobody has taken."""
+    def rest(self) -> Iterator[str]:
+        """Yield the keys of the replies that nobody has taken."""
         with _said(_SHELF, 0.0):
-            return int(self._connection.execute("SELECT count(*) FROM replies WHERE NOT taken").fetchone()[0])
+            for (key,) in self._connection.execute("SELECT key FROM replies WHERE NOT taken"):
+                yield raw_text(key)
 
 
 _SHELF = Path("(the folder for temporary files)")

@@ -67,12 +67,11 @@ class Purse:
 
 
 class Calls:
-    """Calls to one endpoint, each made once; what failed is remembered until the end of the run."""
+    """Calls to one endpoint, each made once; after a failure that no call can better, none is made."""
 
     def __init__(self, ledger: Ledger | None, tally: Tally, purse: Purse, *, prices: Prices | None = None) -> None:
         self.ledger = ledger  # None where nothing was ever asked, and nobody will be
         self.tally = tally
-        self.failed: dict[str, str] = {}  # key → kind
         self._purse = purse
         self._prices = prices
         self._under_way: dict[str, asyncio.Task[Entry]] = {}
@@ -83,7 +82,7 @@ class Calls:
     def known(self, request: Request) -> Entry | None:
         """Return what the ledger has for a request."""
         key = request.key
-        entry = self.ledger.find([key]).get(key) if self.ledger else None
+        entry = None if self.ledger is None else self.ledger.find([key]).get(key)
         if entry:
             self._count(entry, fresh=False)
         return entry
@@ -117,16 +116,14 @@ class Calls:
             try:
                 reply = await ask(request)
             except Unavailable as failure:
-                self._fail(key, failure)
+                self._fail(failure)
                 raise
             self._row = 0
-            self.failed.pop(key, None)
             entry = await self.ledger.put(request, reply)
             self._count(entry, fresh=True)
         return entry
 
-    def _fail(self, key: str, failure: Unavailable) -> None:
-        self.failed[key] = failure.kind
+    def _fail(self, failure: Unavailable) -> None:
         if isinstance(failure, Refused) or failure.kind == NOT_ASKED:
             return  # the endpoint is there; it is this request that it will not serve
         self.tally.failures[failure.kind] += 1
@@ -187,7 +184,7 @@ class Voice:
         self.settings = settings
         self.calls = calls
         self._ask = ask
-        noted = calls.ledger.noted(name, model=settings.model) if calls.ledger else None
+        noted = calls.ledger.noted(name, model=settings.model) if calls.ledger is not None else None
         self._noted = Form.from_json(noted) if noted else None
         self.form = self._noted or FIRST
         self._settled = False
@@ -195,9 +192,19 @@ class Voice:
 
     def offline(self) -> "Voice":
         """Return a voice that says what this one has said, and asks nobody."""
-        silent = Voice(self.name, self.settings, self.calls, nobody)
-        silent._settled, silent.form = True, self.form
-        return silent
+        return self.asking(nobody)
+
+    def asking(self, ask: Ask) -> "Voice":
+        """Return a voice that says what this one has said, and asks elsewhere for the rest, in the same form."""
+        other = Voice(self.name, self.settings, self.calls, ask)
+        other._settled, other.form = True, self.form
+        return other
+
+    def note(self, form: Form) -> None:
+        """Note in the ledger how the model wants to be asked."""
+        if self.calls.ledger is not None and form != self._noted:
+            self.calls.ledger.note(self.name, form.as_json(), model=self.settings.model)
+        self.form = self._noted = form
 
     def request(
         self,
@@ -241,8 +248,6 @@ class Voice:
                     raise
                 form = simpler_form
             else:
-                if self.calls.ledger and form != self._noted:
-                    self.calls.ledger.note(self.name, form.as_json(), model=self.settings.model)
-                self.form = self._noted = form
+                self.note(form)
                 self._settled = True
                 return entry

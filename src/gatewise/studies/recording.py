@@ -196,10 +196,10 @@ async def _recorded(work: Work, limits: Limits) -> Outcome:
     told: list[str] = []
     written: list[Path] = []
     whole = True
-    with _ledger(design) as ledger:
+    with ledger_of(design) as ledger:
         purse = Purse(tally, limits.max_cost)
         for model in design.models:
-            asking, count = _asking(model, design), Count()
+            asking, count = asking_of(model, design), Count()
             calls = Calls(ledger, tally, purse, prices=model.prices)
             async with _voice(model, work, limits, calls) as (voice, workers):
 
@@ -235,7 +235,7 @@ async def _all_judged(work: Work, limits: Limits) -> Outcome:
     told: list[str] = []
     written: list[Path] = []
     whole = True
-    with _ledger(design) as ledger:
+    with ledger_of(design) as ledger:
         for model in design.models:
             path = design.traces_path(model)
             count = await judged(work, limits, ledger, model, judging, path, tally)
@@ -251,7 +251,7 @@ async def judged(
     work: Work, limits: Limits, ledger: Ledger, model: Model, judging: Judging, path: Path, tally: Tally
 ) -> Count | None:
     """Write the trace table of a model by one judge, asking no answer anew; None where it was stopped before."""
-    design, asking = work.design, _asking(model, work.design)
+    design, asking = work.design, asking_of(model, work.design)
     answers = Voice(
         name_of(model, design, work.cache),
         settings_of(model, design),
@@ -279,7 +279,7 @@ def rejudge(work: Work, limits: Limits, by: str, output: Path) -> list[tuple[Pat
 
     async def all_models() -> list[tuple[Path, str]]:
         told = []
-        with _ledger(work.design) as ledger:
+        with ledger_of(work.design) as ledger:
             for model in work.design.models:
                 path, tally = output.with_name(output.name.replace("{model}", model.name)), Tally()
                 count = await judged(work, limits, ledger, model, judging, path, tally)
@@ -306,7 +306,7 @@ async def _assembled(
     """Write a trace table from what is in the ledger."""
     kinds, count = Kinds(), Count()
     seen: set[str] = set()
-    for plan in _plans(work)[1]:
+    for plan in plans_in(work)[1]:
         kinds.add(about(plan.question))
         if plan.question.id in seen:
             raise BrokenFile(
@@ -316,7 +316,7 @@ async def _assembled(
         seen.add(plan.question.id)
     make_folder(path.parent)
     with recording(path, COLUMNS, kinds) as take:
-        for done, plan in enumerate(_plans(work)[1]):
+        for done, plan in enumerate(plans_in(work)[1]):
             states = await walk(plan, voice, asking, decide)
             count.add(states)
             for row in rows(plan, states, asking.label, asking.prompt.digest, judge):
@@ -330,7 +330,7 @@ async def _through(
     work: Work, limits: Limits, go: Callable[[Plan], Awaitable[None]], workers: int, tally: Tally, what: str
 ) -> None:
     """Walk through all plans; when the user interrupts, finish what is under way and no more."""
-    total, plans = _plans(work)
+    total, plans = plans_in(work)
     done = 0
 
     def one_more() -> None:
@@ -374,16 +374,18 @@ async def _deciding(judging: Judging, work: Work, limits: Limits, calls: Calls) 
         yield judges.judge(judging.name), 0
 
 
-def _asking(model: Model, design: Design) -> Asking:
+def asking_of(model: Model, design: Design) -> Asking:
+    """Return how a model of the design is asked."""
     return Asking(model.name, prompt_of(model, design), model.attempts, model.p_true)
 
 
-def _ledger(design: Design) -> Ledger:
+def ledger_of(design: Design) -> Ledger:
+    """Return the ledger of the design, open; made, where there is none."""
     make_folder(design.ledger.parent)
     return Ledger.open(design.ledger)
 
 
-def _plans(work: Work) -> tuple[int, Iterator[Plan]]:
+def plans_in(work: Work) -> tuple[int, Iterator[Plan]]:
     """Return how many plans a study has, and all of them."""
     parts = [plans_of(data, work) for data in work.design.data]
     return sum(count for count, _ in parts), chain.from_iterable(plans for _, plans in parts)
@@ -425,7 +427,7 @@ def _estimated(work: Work) -> tuple[str, ...]:
         for model in design.models:
             calls = Calls(ledger, Tally(), Purse(Tally()), prices=model.prices)
             voice = Voice(name_of(model, design, work.cache), settings_of(model, design), calls, nobody)
-            told.append(_estimate_told(model, estimate(_plans(work)[1], voice, _asking(model, design))))
+            told.append(_estimate_told(model, estimate(plans_in(work)[1], voice, asking_of(model, design))))
     return tuple(told)
 
 
