@@ -1,5 +1,6 @@
 # make demo    what gatewise does, in one command
 # make test    what CI runs: format, lint, types, all tests
+# make docs    the documentation site, into site/
 # make bench   speed against named peers, side by side
 # make format  put lines right
 # make lock    write the locked requirements anew
@@ -9,7 +10,7 @@ DATA := $(abspath ../shared/data)
 export GATEWISE_DATA ?= $(wildcard $(DATA))
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test bench lock format
+.PHONY: demo test docs bench lock format
 
 demo: .venv/core
 	$(BIN)/gatewise paper
@@ -19,6 +20,10 @@ test: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n auto
+
+docs: .venv/dev
+	$(BIN)/python docs/reference.py
+	$(BIN)/zensical build --clean --strict
 
 bench: .venv/dev
 	$(BIN)/python benchmarks/replay.py

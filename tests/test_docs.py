@@ -1,5 +1,6 @@
-"""Every code block of the documents runs, every example runs, every link leads somewhere, the picture is current."""
+"""Every block of code runs, every example runs, every link leads somewhere, the picture is current."""
 
+import os
 import re
 import runpy
 import shutil
@@ -11,17 +12,105 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")])
-BLOCKS = [
-    pytest.param(block, id=f"{path.relative_to(ROOT)}-{place}")
-    for path in DOCUMENTS
-    for place, block in enumerate(re.findall(r"^```python\n(.*?)^```", path.read_text(), re.M | re.S))
-]
+
+# A block of code, and the line before it where that says why it is not run.
+BLOCK = re.compile(r"(?:^<!-- not run: (.+) -->\n\n?)?^```(\w*)\n(.*?)^```$", re.M | re.S)
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-def test_a_code_block_runs(block, capsys):
-    exec(compile(block, "block", "exec"), {"__name__": "block"})
-    assert capsys.readouterr().out
+def blocks(path):
+    """The blocks of code of a document: reason why not run, language, text."""
+    return BLOCK.findall(path.read_text())
+
+
+WITH_CODE = [path for path in DOCUMENTS if any(language in ("python", "sh") for _, language, _ in blocks(path))]
+NAMED = {"ids": lambda path: str(path.relative_to(ROOT))}
+
+
+@pytest.fixture
+def commands(tmp_path):
+    """A folder with `gatewise` and `python` as programs, for shell blocks."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, arguments in (("gatewise", "-m gatewise"), ("python", "")):
+        (folder / name).write_text(f'#!/bin/sh\nexec {sys.executable} {arguments} "$@"\n')
+        (folder / name).chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize("path", WITH_CODE, **NAMED)
+def test_every_code_block_runs_in_its_place(path, tmp_path, monkeypatch, capsys, commands):
+    """A reader who runs the blocks of a page from the top, in an empty folder, meets no error."""
+    place = tmp_path / "reader"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    monkeypatch.syspath_prepend(place)
+    environment = {
+        **os.environ,
+        "PATH": f"{commands}:{os.environ['PATH']}",
+        "GATEWISE_CACHE": str(tmp_path / "cache"),
+    }
+    printed = None
+    for reason, language, text in blocks(path):
+        if reason:
+            assert len(reason) > 10, "say why the block is not run"
+            printed = None
+        elif language == "python":
+            exec(compile(text, "block", "exec"), {"__name__": "block"})
+            printed = capsys.readouterr().out
+            assert printed, text
+        elif language == "sh":
+            done = subprocess.run(
+                ["sh", "-eu", "-c", text], env=environment, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, f"{text}\n{done.stderr}"
+            printed = done.stdout
+        elif language == "text" and printed is not None:  # what a page shows of it is what was printed
+            for line in text.splitlines():
+                assert line in printed.splitlines(), f"{line!r} is not what was printed:\n{printed}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, **NAMED)
+def test_a_block_of_settings_or_data_is_what_it_says(path, tmp_path):
+    import json
+    import tomllib
+
+    from gatewise.recordings.prompts import read_prompt
+    from gatewise.studies.designs import read_study
+
+    for _, language, text in blocks(path):
+        assert language in ("", "python", "sh", "toml", "json", "text", "csv"), f"{path.name}: ```{language}"
+        if language == "json":
+            json.loads(text)
+        elif language == "toml":
+            found = tomllib.loads(text)
+            if "study" in found:
+                (tmp_path / "study.toml").write_text(text)
+                assert read_study(tmp_path / "study.toml").data
+            else:
+                assert read_prompt(text, "prompt.toml").system
+
+
+def said_commands(path):
+    """Every line of a document's blocks, fenced or indented, that runs gatewise."""
+    text = re.sub(r"\\\n\s*", "", path.read_text())
+    for line in re.findall(r"^(?: {4})?(?:\.venv/bin/)?(gatewise .*)$", text, re.M):
+        yield re.split(r"\s+[#|>]\s", f"{line} ")[0]
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if any(said_commands(path))], **NAMED)
+def test_every_command_in_a_block_is_one_that_exists(path):
+    import shlex
+
+    from typer.main import get_command
+
+    from gatewise.cli import app
+
+    for line in said_commands(path):
+        command, words = get_command(app), shlex.split(line)[1:]
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        if "--help" not in words:
+            assert command.make_context("gatewise", words), line
 
 
 def test_the_figures_in_the_readme_are_what_it_prints(capsys):
@@ -39,11 +128,20 @@ def test_an_example_runs(path, capsys, monkeypatch):
     assert capsys.readouterr().out
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_link_leads_to_a_file(path):
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text()):
-        if "://" not in target:
-            assert (path.parent / target).exists(), target
+def anchors(path):
+    """The places of a document: its headings, as a site or a code host names them."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, **NAMED)
+def test_every_link_leads_to_a_file_and_a_place_in_it(path):
+    for target, place in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", path.read_text()):
+        if "://" in target or target.startswith("reference/"):  # written when the site is built, and held there
+            continue
+        found = path.parent / target if target else path
+        assert found.exists(), target
+        assert not place or place in anchors(found), f"{target}#{place}"
 
 
 def test_the_picture_is_drawn_from_the_numbers_as_they_are(tmp_path):

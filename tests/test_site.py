@@ -1,0 +1,122 @@
+"""The documentation site: built without a warning, every link leads somewhere, nothing comes from elsewhere."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import gatewise
+
+ROOT = Path(__file__).parents[1]
+SETTINGS = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
+
+
+class Page(HTMLParser):
+    """What a page links to, what it loads, and the places that it has."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.loads, self.places = [], [], {"", "__skip"}
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.places |= {found.get("id"), found.get("name")} - {None}
+        if tag == "a" and "href" in found:
+            self.links.append(found["href"])
+        elif tag == "link" and "canonical" not in found.get("rel", ""):
+            self.loads.append(found["href"])
+        if found.get("src"):
+            self.loads.append(found["src"])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("reference", "__pycache__"))
+    shutil.copy(ROOT / "zensical.toml", folder)
+    subprocess.run([sys.executable, ROOT / "docs" / "reference.py", folder / "docs" / "reference"], check=True)
+    program = Path(sys.executable).with_name("zensical")
+    done = subprocess.run([program, "build", "--strict"], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "No issues found" in done.stdout + done.stderr, done.stdout + done.stderr
+    return folder / "site"
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    return {path: Page(path.read_text()) for path in sorted(site.rglob("*.html"))}
+
+
+def in_nav(entries) -> Iterator[str]:
+    for entry in entries:
+        for one in entry.values():
+            if isinstance(one, str):
+                yield one
+            else:
+                yield from in_nav(one)
+
+
+def test_every_page_stands_in_the_navigation_once(site):
+    named = sorted(in_nav(SETTINGS["nav"]))
+    written = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").glob("*.md")}
+    made = {f"reference/{path.name}" for path in (site.parent / "docs" / "reference").glob("*.md")}
+    assert named == sorted(written | made), "give every page of docs/ its place in zensical.toml"
+
+
+def test_every_link_and_anchor_of_the_site_leads_somewhere(site, pages):
+    count = 0
+    for path, page in pages.items():
+        if path.name == "404.html":
+            continue
+        for link in [*page.links, *page.loads]:
+            parts = urlsplit(link)
+            if parts.scheme in ("http", "https", "mailto"):
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            target = target / "index.html" if target.is_dir() else target
+            assert target.exists(), f"{path.relative_to(site)} links to {link}"
+            if target in pages:
+                place = unquote(parts.fragment)
+                assert place in pages[target].places, f"{path.relative_to(site)} links to {link}: no such place"
+            count += 1
+    assert count > 500
+
+
+def test_no_page_loads_anything_from_elsewhere(site, pages):
+    for path, page in pages.items():
+        for address in page.loads:
+            assert not re.match(r"(https?:)?//", address), f"{path.name} loads {address}"
+    for path in site.rglob("*.css"):
+        assert not re.search(r"url\(\s*['\"]?(https?:)?//|@import\s+(url\()?['\"]?(https?:)?//", path.read_text()), (
+            path
+        )
+
+
+def test_every_public_name_stands_in_the_reference_with_its_place(pages, site):
+    index = pages[site / "reference" / "index.html"]
+    for name in gatewise.__all__:
+        assert any(link.endswith(f".{name}") for link in index.links), name
+
+
+def test_the_reference_is_the_same_whenever_it_is_written(tmp_path):
+    for name in ("one", "two"):
+        subprocess.run([sys.executable, ROOT / "docs" / "reference.py", tmp_path / name], check=True)
+    written = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two")]
+    assert written[0] == written[1]
+
+
+def test_the_reference_shows_no_docstring_as_markup():
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        import reference
+    finally:
+        sys.path.pop(0)
+    assert reference.plain("a < b, `x < y`, *c*, d_e [f](g)") == r"a \< b, `x < y`, \*c\*, d\_e \[f\](g)"
