@@ -79,12 +79,12 @@ def test_an_answer_comes_back_word_for_word_with_its_clock(server):
     reply = play(server.url("/v1"), one)
     assert reply.raw == ' {"choices":\n[{"message": {"content": "\\u00e9 é"}}]} \n'
     assert before <= reply.started <= time.time()
-    assert 0.05 <= reply.latency < 2
+    assert 0.05 <= reply.latency < 5
 
 
 def test_the_latency_is_that_of_the_answer_without_the_waits_before_it(server):
     server.on(PATH, Reply(503, headers={"Retry-After": "0.5"}), GOOD)
-    assert play(server.url("/v1"), one).latency < 0.4
+    assert play(server.url("/v1"), one).latency < 0.5
 
 
 def test_an_endpoint_is_known_by_its_address(server):
@@ -149,21 +149,21 @@ def test_a_call_that_waits_to_be_tried_again_holds_no_permit(server):
     began = time.monotonic()
     play(server.url("/v1"), all_of("slow", "a", "b", "c"), concurrency=1, patience=patience)
     assert [one.json["messages"][0]["content"] for one in server.seen] == ["slow", "a", "b", "c", "slow"]
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 5
 
 
 def test_requests_keep_to_their_rate(server):
     server.on(PATH, GOOD)
     began = time.monotonic()
     play(server.url("/v1"), all_of(*"abcdef"), requests_per_minute=600)
-    assert 0.5 <= time.monotonic() - began < 1.5
+    assert 0.5 <= time.monotonic() - began < 5
 
 
 def test_tokens_keep_to_their_rate_as_the_replies_count_them(server):
     server.on(PATH, GOOD)  # 20 tokens each, 50 a second
     began = time.monotonic()
     play(server.url("/v1"), all_of(*"abcd"), tokens_per_minute=3000, concurrency=1)
-    assert 1.1 <= time.monotonic() - began < 2
+    assert 1.1 <= time.monotonic() - began < 5
 
 
 def test_after_a_named_wait_of_one_call_the_others_wait_too(server):
@@ -171,20 +171,22 @@ def test_after_a_named_wait_of_one_call_the_others_wait_too(server):
 
     async def scene(endpoint):
         first = asyncio.create_task(endpoint(body("a")))
-        await asyncio.sleep(0.1)
+        while not server.seen:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)  # until the refusal is here
         began = time.monotonic()
         await endpoint(body("b"))
         waited = time.monotonic() - began
         await first
         return waited
 
-    assert 0.2 <= play(server.url("/v1"), scene) < 1
+    assert 0.2 <= play(server.url("/v1"), scene) < 5
 
 
 def test_a_long_queue_is_no_reason_to_give_up(server):
-    server.on(PATH, Reply(200, GOOD.body, delay=0.05))
-    replies = play(server.url("/v1"), all_of(*"abcdefgh"), concurrency=1, overall=0.25)
-    assert all(isinstance(reply, Exception) is False for reply in replies)
+    server.on(PATH, Reply(200, GOOD.body, delay=0.15))
+    replies = play(server.url("/v1"), all_of(*"abcdefgh"), concurrency=1, overall=1.0)
+    assert {reply.raw for reply in replies} == {GOOD.body.decode()}
 
 
 # The circuit
@@ -206,7 +208,7 @@ def test_after_a_final_failure_no_further_call_is_sent_and_each_says_the_same(se
         queued = await all_of(*"abcdef")(endpoint)
         began = time.monotonic()
         later = await all_of(*"gh")(endpoint)
-        assert time.monotonic() - began < 0.1
+        assert time.monotonic() - began < 1
         return [*queued, *later]
 
     ended = play(server.url("/v1"), scene, concurrency=1)
@@ -224,6 +226,15 @@ def test_a_final_failure_wakes_those_who_wait_for_their_turn(server):
     assert time.monotonic() - began < 5
     assert len(server.seen) == 2
     assert {one.kind for one in ended} == {"auth"}
+
+
+def test_those_who_fail_at_the_same_time_say_the_same_too(server):
+    def wrong(seen):
+        return as_json({"error": {"message": f"request {len(server.seen)} has no valid key"}}, 401)
+
+    server.on(PATH, wrong)
+    ended = play(server.url("/v1"), all_of(*"abcdef"), concurrency=6)
+    assert len({str(one) for one in ended}) == 1
 
 
 def test_what_was_on_its_way_when_the_circuit_broke_still_counts(server):
@@ -442,7 +453,8 @@ def test_a_key_shows_on_no_path_of_failure(server, caplog, script):
         return [*(await all_of("a")(endpoint)), *(await all_of("b")(endpoint))]
 
     patience = Patience(attempts=2, first_wait=0.01, longest_wait=1)
-    ended = play(server.url("/v1"), scene, key=KEY, patience=patience, timeout=0.1, largest_reply=10_000)
+    timeout = 0.1 if script.delay or script.stall else 20
+    ended = play(server.url("/v1"), scene, key=KEY, patience=patience, timeout=timeout, largest_reply=10_000)
     for error in ended:
         assert isinstance(error, Mistake)
         assert "canary" not in told(error)

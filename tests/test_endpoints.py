@@ -265,6 +265,10 @@ WORDINGS = [
         '"type":"invalid_request_error"}}',
         {"schema": "json_object"},
     ),
+    (
+        openai('response_format type must be one of "text" or "json_object", but got: json_schema'),
+        {"schema": "json_object"},
+    ),
     # Ollama
     (
         '{"error":{"message":"invalid response_format type: json_schema","type":"invalid_request_error"}}',
@@ -321,6 +325,7 @@ TOO_LONG = [
     "400 in the completion). Please reduce the length of the messages or completion.",
     "'max_tokens' or 'max_completion_tokens' is too large: 400. This model's maximum context length is 4096 tokens "
     "and your request has 3900 input tokens (400 > 4096 - 3900).",
+    "request (3031 tokens) exceeds the available context size (1024 tokens), try increasing it",
     "the request exceeds the available context size. try increasing the context size or enable context shift",
     "Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with context "
     "length of only 4096 tokens",

@@ -23,6 +23,11 @@ BODY = {"model": "m", "messages": [{"role": "user", "content": "Who?"}], "max_to
 GOOD = as_json(ANSWER)
 
 
+def slow(reply):
+    """Return whether a reply takes longer than a call should wait; all others come at once, on a busy machine too."""
+    return reply.delay > 0 or reply.stall is not None
+
+
 def briefly(value):
     return repr(value)[:60]
 
@@ -108,7 +113,7 @@ def error(status, message="no", sent=None, **more):
     ids=briefly,
 )
 def test_what_may_pass_is_asked_again_and_the_answer_is_the_one_that_came(server, hiccup):
-    reply = ask(server, hiccup, GOOD, timeout=0.3)
+    reply = ask(server, hiccup, GOOD, timeout=0.5 if slow(hiccup) else 20)
     assert reply.raw == GOOD.body.decode()
     assert len(server.seen) == 2
     assert server.seen[0].body == server.seen[1].body
@@ -139,7 +144,7 @@ def test_what_may_pass_is_asked_again_and_the_answer_is_the_one_that_came(server
     ids=briefly,
 )
 def test_patience_ends_in_a_sentence_and_a_kind(server, script, kind, sentence):
-    caught = failed(server, script, timeout=0.1)
+    caught = failed(server, script, timeout=0.1 if slow(script) else 20)
     assert (caught.kind, caught.final) == (kind, False)
     assert sentence.format(place=server.place) in str(caught)
     assert f"expected an answer from {server.place}" in str(caught)
@@ -277,7 +282,7 @@ def test_an_https_address_of_a_plain_server_is_said_at_once(server):
 def test_the_wait_that_a_server_names_is_waited(server):
     began = time.monotonic()
     ask(server, Reply(429, headers={"Retry-After": "0.3"}), GOOD)
-    assert 0.3 <= time.monotonic() - began < 2
+    assert 0.3 <= time.monotonic() - began < 5
 
 
 def test_a_date_is_measured_by_the_servers_own_clock(server):
@@ -290,21 +295,21 @@ def test_a_date_is_measured_by_the_servers_own_clock(server):
 
     began = time.monotonic()
     ask(server, busy, GOOD)
-    assert 1 <= time.monotonic() - began < 3
+    assert 1 <= time.monotonic() - began < 6
 
 
 @pytest.mark.parametrize("asked", ["Mon, 02 Jan 2006 10:00:00 GMT", "-1", "0", "soon", "nan"])
 def test_a_wait_that_has_passed_is_none(server, asked):
     began = time.monotonic()
     ask(server, Reply(429, headers={"Retry-After": asked}), GOOD)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 2
 
 
 @pytest.mark.parametrize("asked", ["3600", "Fri, 01 Jan 2100 00:00:00 GMT", "inf", "1e300"])
 def test_a_wait_beyond_patience_is_said_at_once(server, asked):
     began = time.monotonic()
     caught = failed(server, Reply(429, headers={"Retry-After": asked}), GOOD)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 2
     assert "HTTP 429 Too Many Requests" in str(caught)
     assert "and asks to wait " in str(caught)
     assert str(caught).endswith(" s. Try again then.")
@@ -319,12 +324,12 @@ def test_a_call_is_given_up_when_all_its_attempts_have_taken_too_long(server):
     patience = Patience(attempts=100, first_wait=0.05, longest_wait=0.05)
     began = time.monotonic()
     caught = failed(server, Reply(503), overall=0.4, patience=patience)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 2
     assert "within 0.4 s, found after " in str(caught)
     assert caught.kind == "server"
     began = time.monotonic()
     caught = failed(server, Reply(200, GOOD.body, stall=3), overall=0.3, timeout=9)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 2
     assert "no answer within 0.3 s" in str(caught)
     assert caught.kind == "timeout"
 
@@ -350,7 +355,7 @@ def test_a_server_that_sends_a_byte_now_and_then_does_not_hold_a_call_for_ever(s
         began = time.monotonic()
         caught = failed(server, GOOD, url=url, timeout=0.2, patience=Patience(attempts=1))
         drip.shutdown()
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 2
     assert "no answer within 0.2 s" in str(caught)
 
 
@@ -365,9 +370,9 @@ def test_a_jump_of_the_systems_clock_ends_no_wait_and_begins_none(server, monkey
         return Reply(503, headers={"Retry-After": "0.2"})
 
     began = time.monotonic()
-    reply = ask(server, busy, GOOD, requests_per_minute=600, timeout=1, overall=5)
-    assert 0.2 <= time.monotonic() - began < 2
-    assert 0 < reply.latency < 1
+    reply = ask(server, busy, GOOD, requests_per_minute=600, timeout=20, overall=50)
+    assert 0.2 <= time.monotonic() - began < 5
+    assert 0 < reply.latency < 5
 
 
 # Replies that are odd, and answers all the same: whoever reads them decides

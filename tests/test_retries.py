@@ -86,6 +86,19 @@ def test_no_wait_is_begun_that_ends_too_late(waits):
     assert caught.value.kind == "server"
 
 
+def test_running_out_of_time_hides_no_reason(waits):
+    def within():
+        return asyncio.get_running_loop().time(), 5.0
+
+    late = Hiccup("no answer within 0.1 s", kind="timeout", late=True)
+    with pytest.raises(Unavailable, match="no answer"):
+        tried(failing(late), within=within)
+    ends = iter([1e9, 1e9, 0.0])
+    with pytest.raises(Unavailable, match="found after 3 tries: busy") as caught:
+        tried(failing(Hiccup("odd"), Hiccup("busy", kind="rate"), late), within=lambda: (next(ends), 5.0))
+    assert caught.value.kind == "rate"
+
+
 def test_what_ends_it_carries_nothing_of_what_it_came_from(waits):
     with pytest.raises(Unavailable) as caught:
         tried(failing(TimeoutError("secret")))

@@ -76,7 +76,7 @@ class Chat:
                 self._require_open()
                 now = clock()
                 if now >= end:
-                    raise Hiccup("no turn to try again in time", kind="timeout")
+                    raise Hiccup("no turn in time", kind="timeout", late=True)
                 end = min(end, now + settings.overall)
                 bound = min(settings.timeout, end - now)
                 try:
@@ -85,7 +85,7 @@ class Chat:
                 except TimeoutError:
                     if not limit.expired():
                         raise
-            raise Hiccup(f"no answer within {bound:.3g} s", kind="timeout")
+            raise Hiccup(f"no answer within {bound:.3g} s", kind="timeout", late=bound < settings.timeout)
 
         try:
             return await patiently(
@@ -98,8 +98,9 @@ class Chat:
             )
         except Unavailable as unavailable:
             failure = hidden(unavailable, self._key)
-            if failure.final:
-                self._shut_for(failure, float("inf"))
+        if failure.final:
+            self._shut_for(failure, float("inf"))
+            self._require_open()  # in the words of the first, whatever those of the others on their way
         raise failure
 
     def _require_open(self) -> None:
@@ -107,8 +108,9 @@ class Chat:
             raise Unavailable(str(self._shut), self._shut.kind, final=self._shut.final)
 
     def _shut_for(self, failure: Unavailable, seconds: float) -> None:
-        if not (self._shut and self._shut.final):  # the first to be final stays
-            self._shut, self._shut_until = failure, asyncio.get_running_loop().time() + seconds
+        until = asyncio.get_running_loop().time() + seconds
+        if until > self._shut_until:
+            self._shut, self._shut_until = failure, until
             self._pace.give_up(seconds)
 
     async def _once(self, sent: bytes, headers: Mapping[str, str], tokens: int) -> Reply:

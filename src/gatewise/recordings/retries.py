@@ -30,15 +30,22 @@ class Patience:
 
 
 class Hiccup(Exception):
-    """An attempt that failed in a way that may pass."""
+    """An attempt that failed in a way that may pass; `late` where it only ran out of the time for all."""
 
     def __init__(
-        self, reason: str, wait: float | None = None, progressed: bool = False, kind: str = "network"
+        self,
+        reason: str,
+        wait: float | None = None,
+        *,
+        progressed: bool = False,
+        kind: str = "network",
+        late: bool = False,
     ) -> None:
         super().__init__(reason)
         self.wait = wait
         self.progressed = progressed
         self.kind = kind
+        self.late = late
 
 
 async def patiently(
@@ -56,17 +63,18 @@ async def patiently(
     of an error's text what must not be shown.
     """
     failures = 0
+    before: Hiccup | None = None
     while True:
         failure: Hiccup | Unavailable
         try:
             return await attempt()
         except Hiccup as hiccup:
-            failure = hiccup
+            failure = before if before and hiccup.late else hiccup
         except (aiohttp.ClientError, TimeoutError) as error:
             failure = _failure(error, patience, what, hide)
         if isinstance(failure, Unavailable):
             raise failure
-        failures = 1 if failure.progressed else failures + 1
+        before, failures = failure, 1 if failure.progressed else failures + 1
         if failure.wait is not None and failure.wait > patience.longest_wait:
             raise Unavailable(later(what, str(failure), failure.wait), failure.kind)
         wait = min(patience.first_wait * 2 ** (failures - 1), patience.longest_wait)
