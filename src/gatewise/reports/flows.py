@@ -132,7 +132,7 @@ def _ribbons(axes: Any, moves: Sequence[Move], room: float) -> dict[str, Any]:
         tops.append(top)
         _labels(axes, held, x=left if side == 0 else right, side=side, scale=scale, total=total)
     handles: dict[str, Any] = {}
-    steps = [step / 24 for step in range(25)]
+    steps = [step / 18 for step in range(19)]
     smooth = [step * step * (3 - 2 * step) for step in steps]
     x = [left + (right - left) * step for step in steps]
     for key in sorted(grouped, key=lambda key: -grouped[key]):

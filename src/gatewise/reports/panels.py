@@ -162,7 +162,7 @@ def finish(figure: Figure, margins: Margins, entries: Sequence[tuple[Any, str]],
     for columns in range(min(len(names), 5), 0, -1):
         legend = figure.legend([labels[name] for name in names], names, loc="lower center", ncols=columns)
         box = legend.get_window_extent()
-        if box.width / figure.dpi <= width - 0.1 or columns == 1:
+        if box.width / figure.dpi <= width - 0.12 or columns == 1:
             rows = -(-len(names) // columns)
             if -(-len(names) // rows) < columns:  # as many lines with fewer columns: more even
                 columns = -(-len(names) // rows)

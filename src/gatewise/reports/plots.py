@@ -10,6 +10,7 @@ from typing import Any
 from gatewise.replays.findings import SCORES, Findings, wilson
 from gatewise.replays.frontier import Frontier
 from gatewise.replays.metrics import Bin, Point
+from gatewise.replays.summaries import BUDGET
 from gatewise.reports.panels import (
     BLACK,
     BLUE,
@@ -110,7 +111,8 @@ def risk_coverage(
 ) -> Figure:
     """Return selective risk against coverage: the exact frontier, the sampled thresholds, baselines, the gate.
 
-    Pale lines are the frontiers of the smaller budgets. `published` are (coverage, risk) to lay over, by model.
+    The frontier is that of budget 3, as the sampled thresholds are; pale lines are other budgets. `published` are
+    (coverage, risk) to lay over, by model.
     """
     with drawing():
         width, columns = _fit(found, width, 2.1)
@@ -136,12 +138,13 @@ def risk_coverage(
 
 def _risk_panel(axes: Any, one: Findings) -> list[tuple[Any, str]]:
     summary, entries = one.summary, []
-    deepest = one.depths - 1
-    for budget in range(deepest):
-        line = axes.plot(*_curve(one.frontiers["raw"], budget, "coverage", "risk"), color=PALE, linewidth=0.8)
+    sampled = min(BUDGET, one.depths - 1)
+    others = [budget for budget in range(one.depths) if budget != sampled]
+    for budget in others:
+        axes.plot(*_curve(one.frontiers["raw"], budget, "coverage", "risk"), color=PALE, linewidth=0.8)
     for name, surface in one.frontiers.items():
         colour, marker, dashes = STYLES[name]
-        x, y = _curve(surface, deepest, "coverage", "risk")
+        x, y = _curve(surface, sampled, "coverage", "risk")
         wide = 2.4 if name == "raw" and len(one.frontiers) > 1 else 1.1
         (line,) = axes.plot(
             x,
@@ -157,13 +160,14 @@ def _risk_panel(axes: Any, one: Findings) -> list[tuple[Any, str]]:
         if steps:
             colour, marker, _ = STYLES[name]
             where = [(step.point.coverage, step.point.selective_risk) for step in steps]
-            line = _marks(axes, where, marker=marker, color=colour, markersize=3.4, zorder=3, gid=f"sampled-{name}")
+            style = {"marker": marker, "color": colour, "markersize": 3.4, "clip_on": False}
+            line = _marks(axes, where, zorder=3, gid=f"sampled-{name}", **style)
             entries.append((line, f"sampled τ, {name}"))
     entries += _baselines(axes, summary.pooled.systems, "coverage", "selective_risk")
     entries += _operating(axes, one, "coverage", "selective_risk")
-    if deepest:
+    if others:
         (line,) = axes.plot([], [], color=PALE, linewidth=0.8)
-        entries.append((line, "smaller budgets, raw"))
+        entries.append((line, "other budgets, raw"))
     return entries
 
 
@@ -223,7 +227,7 @@ def _cost_panel(axes: Any, one: Findings) -> list[tuple[Any, str]]:
         if steps:
             colour, marker, dashes = STYLES[name]
             where = [(step.point.mean_cost, step.point.overall_accuracy) for step in steps]
-            style = {"marker": marker, "color": colour, "linestyle": dashes, "markersize": 3.8}
+            style = {"marker": marker, "color": colour, "linestyle": dashes, "markersize": 3.8, "clip_on": False}
             line = _marks(axes, where, zorder=3, gid=f"budgets-{name}", **style)
             entries.append((line, f"{name} (.3/.7) by budget"))
     entries += _baselines(axes, one.summary.pooled.systems, "mean_cost", "overall_accuracy")
