@@ -157,3 +157,27 @@ def test_evidence_beyond_the_cap_stays_out_and_the_page_says_where_to_see_it():
     assert header(outside)["evidence"] is False
     assert "gatewise explore" in header(outside)["note"]
     assert json.loads(Parts(outside).scripts[1][1]) == []
+
+
+def contrast(one, other):
+    """The contrast of two colours as the accessibility guidelines define it."""
+
+    def light(colour):
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    low, high = sorted((light(one), light(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_every_colour_of_words_can_be_read_on_its_ground_in_both_schemes():
+    style = Parts(page_text(small())).styles[0]
+    schemes = re.findall(r"(?<=\{)\s*color-scheme: (\w+);([^}]+)\}", style)
+    assert [name for name, _ in schemes[:3]] == ["light", "dark", "dark"]
+    assert schemes[1] == schemes[2]
+    for _, body in schemes[:3]:
+        colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", body))
+        for words in ("ink", "soft", "raw", "calibrated", "right", "wrong"):
+            for ground in ("ground", "card", "faint", "chosen"):
+                assert contrast(colours[words], colours[ground]) >= 4.5, (words, ground)

@@ -27,6 +27,19 @@ from gatewise.types import Plan
 
 SCHEMA = "gatewise.page/1"
 CAP = 32_000_000  # characters of packed evidence that a page may hold
+SCRIPTS = (
+    "packs",
+    "lookups",
+    "views",
+    "numbers",
+    "curves",
+    "rows",
+    "table",
+    "question",
+    "painting",
+    "actions",
+    "page",
+)
 POLICY = "default-src 'none'; script-src {script}; style-src {style}; base-uri 'none'; form-action 'none'"
 
 
@@ -172,17 +185,18 @@ def _rows(pack: Pack, book: Lookup, evidence: Evidence) -> dict[str, Any]:
 
 def assembled(data: str, evidence: Evidence, title: str, *, connects: bool = False) -> str:
     """Return the HTML text around packed data, with a content policy that lets nothing else run or load."""
-    parts = {name: _static(name) for name in ("index.html", "page.css", "page.js")}
-    policy = POLICY.format(script=_source(parts["page.js"]), style=_source(parts["page.css"]))
+    style = _static("page.css")
+    script = '"use strict";\n(() => {\n' + "\n".join(_static(f"{name}.js") for name in SCRIPTS) + "})();\n"
+    policy = POLICY.format(script=_source(script), style=_source(style))
     filled = {
         "policy": html.escape(policy + ("; connect-src 'self'" if connects else "")),
         "title": html.escape(title).encode("ascii", "xmlcharrefreplace").decode(),
-        "style": parts["page.css"],
-        "script": parts["page.js"],
+        "style": style,
+        "script": script,
         "data": _inert(data),
         "evidence": _inert(list(evidence.chunks)),
     }
-    pieces = parts["index.html"].split("%%")  # text, name, text, name, …, text
+    pieces = _static("index.html").split("%%")  # text, name, text, name, …, text
     return "".join(filled[piece] if place % 2 else piece for place, piece in enumerate(pieces))
 
 

@@ -1,0 +1,142 @@
+// Curves: risk against coverage, and overall accuracy against cost.
+
+const SVG = "http://www.w3.org/2000/svg";
+const draw = (name, attributes, css = "") => {
+  const one = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) one.setAttribute(key, value);
+  if (css) one.setAttribute("class", css);
+  return one;
+};
+const label = (x, y, text, anchor = "middle") => {
+  const one = draw("text", { x, y, "text-anchor": anchor });
+  one.textContent = text;
+  return one;
+};
+const circle = (x, y, r, css) => draw("circle", { cx: x, cy: y, r }, css);
+const diamond = (x, y, r, css) => draw("path", { d: `M${x} ${y - r}L${x + r} ${y}L${x} ${y + r}L${x - r} ${y}Z` }, css);
+const marker = (name, x, y, r, css) =>
+  name === "raw" ? circle(x, y, r, `${css} ${name}`) : diamond(x, y, r * 1.25, `${css} ${name}`);
+const line = (places) => places.map(([x, y], at) => `${at ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
+
+function nice(most) {
+  if (!(most > 0)) return { most: 1, step: 0.25 };
+  const raw = most / 4, unit = 10 ** Math.floor(Math.log10(raw));
+  const step = unit * [1, 2, 2.5, 5, 10].find((one) => unit * one >= raw * 0.999);
+  return { most: step * Math.ceil(most / step - 1e-9), step };
+}
+
+const curve = (name, budget) => {
+  const group = subset(), surface = group.surfaces[name];
+  const row = Math.min(budget, surface.cost.length / (surface.thresholds.length + 1) - 1);
+  return Array.from(surface.thresholds, (_, place) => ratios(point(group, surface, row, place)));
+};
+
+const hundredfold = (value) => plain(100 * value);
+
+const CHARTS = {
+  risk: {
+    x: "coverage", y: "selective_risk", right: 74, xs: hundredfold,
+    names: ["coverage, %", "wrong among answered, %"],
+  },
+  cost: {
+    x: "mean_cost", y: "overall_accuracy", right: 20, xs: plain,
+    names: ["mean cost", "overall accuracy, %"],
+  },
+};
+
+// What does not move with a threshold: axes, whole frontiers and baselines.
+function drawChart(id) {
+  const chart = CHARTS[id], svg = $(id);
+  const figure = svg.parentElement;
+  const width = Math.max(260, figure.clientWidth - 2 * parseFloat(getComputedStyle(figure).paddingLeft));
+  const height = Math.round(Math.min(340, Math.max(230, width * 0.62)));
+  const drawable = (one) => one[chart.y] !== null;
+  const curves = shownNames().map((name) => [name, curve(name, view.budget).filter(drawable)]);
+  const known = Object.entries(subset().baselines).filter(([, one]) => one);
+  const bases = known.map(([name, one]) => [name, ratios(one)]).filter(([, one]) => drawable(one));
+  // The second chart shows every budget of the gate at once, and its axes may not jump as a slider moves.
+  const shown = id === "risk" ? [] : everyDepth();
+  const steps = shown.flatMap((budget) => shownNames().flatMap((name) => curve(name, budget)));
+  const all = [...curves.flatMap(([, points]) => points), ...bases.map(([, one]) => one), ...steps];
+  const most = (what) => all.reduce((top, one) => Math.max(top, one[what] ?? 0), 0);
+  const xs = id === "risk" ? { most: 1, step: 0.25 } : nice(most(chart.x));
+  const ys = nice(most(chart.y));
+  ys.most = Math.min(ys.most, Math.max(1, ys.step * Math.ceil(1 / ys.step)));
+  const box = { left: 44, right: width - chart.right, top: 24, bottom: height - 40 };
+  chart.x_of = (v) => box.left + (v / xs.most) * (box.right - box.left);
+  chart.y_of = (v) => box.bottom - (v / ys.most) * (box.bottom - box.top);
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  svg.setAttribute("height", height);
+  const still = draw("g", {});
+  for (let v = 0; v <= ys.most * 1.0001; v += ys.step) {
+    const y = chart.y_of(v);
+    still.append(draw("line", { x1: box.left, x2: box.right, y1: y, y2: y }, v ? "tick" : "axis"));
+    still.append(label(box.left - 8, y + 4, hundredfold(v), "end"));
+  }
+  for (let v = 0; v <= xs.most * 1.0001; v += xs.step) {
+    still.append(label(chart.x_of(v), box.bottom + 18, chart.xs(v)));
+  }
+  still.append(label(box.left - 36, 12, chart.names[1], "start"));
+  still.append(label(box.right, height - 4, chart.names[0], "end"));
+  for (const [name, points] of curves) {
+    const places = points.map((one) => [chart.x_of(one[chart.x]), chart.y_of(one[chart.y])]);
+    if (places.length) still.append(draw("path", { d: line(places) }, `curve ${name}`));
+  }
+  still.append(...drawBaselines(id, bases, box));
+  chart.moving = draw("g", {});
+  svg.replaceChildren(still, chart.moving);
+}
+
+// Baselines as hollow squares with names that keep apart from each other.
+function drawBaselines(id, bases, box) {
+  const chart = CHARTS[id];
+  const marks = bases.map(([name, one]) => ({ name, x: chart.x_of(one[chart.x]), y: chart.y_of(one[chart.y]) }));
+  const drawn = [];
+  if (id === "risk") {
+    marks.sort((a, b) => a.y - b.y);
+    let free = -Infinity;
+    for (const mark of marks) free = mark.at = Math.max(mark.y, free + 14);
+    let floor = box.bottom + 4;
+    for (const mark of [...marks].reverse()) floor = (mark.at = Math.min(mark.at, floor)) - 14;
+    for (const { name, x, y, at } of marks) {
+      drawn.push(draw("line", { x1: x, y1: y, x2: x + 13, y2: at }, "thread"), label(x + 16, at + 4, name, "start"));
+    }
+  } else {
+    const taken = [];
+    for (const mark of [...marks].sort((a, b) => a.x - b.x)) {
+      const wide = 6.4 * mark.name.length;
+      const x = Math.min(Math.max(mark.x, box.left + wide / 2), box.right + chart.right - wide / 2);
+      const beside = (one) => Math.abs(one.x - x) < (one.wide + wide) / 2 + 4;
+      const free = (y) => y < box.bottom - 2 && !taken.some((one) => beside(one) && Math.abs(one.y - y) < 13);
+      const y = [20, -11, 34, -25, 48, -39].map((shift) => mark.y + shift).find(free) ?? mark.y + 20;
+      taken.push({ x, y, wide });
+      drawn.push(label(x, y, mark.name));
+    }
+  }
+  return [...drawn, ...marks.map(({ x, y }) => draw("rect", { x: x - 4, y: y - 4, width: 8, height: 8 }, "base"))];
+}
+
+function moveMarkers(points) {
+  const { risk, cost } = CHARTS;
+  risk.moving.replaceChildren();
+  cost.moving.replaceChildren();
+  for (const name of shownNames()) {
+    const one = ratios(points[name]);
+    const size = view.map === name ? 8 : 6;
+    const path = everyDepth().map((budget) => ratios(operatingPoint(subset(), name, view.hi, budget)));
+    const places = path.map((step) => [cost.x_of(step.mean_cost), cost.y_of(step.overall_accuracy ?? 0)]);
+    cost.moving.append(draw("path", { d: line(places) }, `path ${name}`));
+    for (const [x, y] of places) cost.moving.append(marker(name, x, y, 3, "small"));
+    cost.moving.append(marker(name, ...places[Math.min(view.budget, places.length - 1)], size, "large"));
+    if (one.selective_risk === null) continue;
+    risk.moving.append(marker(name, risk.x_of(one.coverage), risk.y_of(one.selective_risk), size, "large"));
+  }
+}
+
+function showLegend() {
+  const lines = { raw: "solid line", calibrated: "dashed line" };
+  const keys = shownNames().map((name) =>
+    make("span", name, make("span", SHAPES[name]), `${file.names[name]}, ${lines[name]}`));
+  const large = `large marks: the gates at hi ${view.hi}, budget ${view.budget}`;
+  $("legend").replaceChildren(...keys, make("span", "", "□ without a gate"), make("span", "", large));
+}
