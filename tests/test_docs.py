@@ -13,16 +13,16 @@ import pytest
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")])
 
-# A block of code, and the line before it where that says why it is not run.
-BLOCK = re.compile(r"(?:^<!-- not run: (.+) -->\n\n?)?^```(\w*)\n(.*?)^```$", re.M | re.S)
+# A block of code, and the note before it: why it is not run, or the name it is saved under.
+BLOCK = re.compile(r"(?:^<!-- (not run|saved as)[: ] *([^\n]+) -->\n\n?)?^```(\w*)\n(.*?)^```$", re.M | re.S)
 
 
 def blocks(path):
-    """The blocks of code of a document: reason why not run, language, text."""
+    """The blocks of code of a document: kind of note, note, language, text."""
     return BLOCK.findall(path.read_text())
 
 
-WITH_CODE = [path for path in DOCUMENTS if any(language in ("python", "sh") for _, language, _ in blocks(path))]
+WITH_CODE = [path for path in DOCUMENTS if any(language in ("python", "sh") for _, _, language, _ in blocks(path))]
 NAMED = {"ids": lambda path: str(path.relative_to(ROOT))}
 
 
@@ -50,10 +50,12 @@ def test_every_code_block_runs_in_its_place(path, tmp_path, monkeypatch, capsys,
         "GATEWISE_CACHE": str(tmp_path / "cache"),
     }
     printed = None
-    for reason, language, text in blocks(path):
-        if reason:
-            assert len(reason) > 10, "say why the block is not run"
+    for kind, note, language, text in blocks(path):
+        if kind == "not run":
+            assert len(note) > 10, "say why the block is not run"
             printed = None
+        elif kind:
+            (place / note).write_text(text)
         elif language == "python":
             exec(compile(text, "block", "exec"), {"__name__": "block"})
             printed = capsys.readouterr().out
@@ -77,7 +79,7 @@ def test_a_block_of_settings_or_data_is_what_it_says(path, tmp_path):
     from gatewise.recordings.prompts import read_prompt
     from gatewise.studies.designs import read_study
 
-    for _, language, text in blocks(path):
+    for _, _, language, text in blocks(path):
         assert language in ("", "python", "sh", "toml", "json", "text", "csv"), f"{path.name}: ```{language}"
         if language == "json":
             json.loads(text)
@@ -168,3 +170,9 @@ def test_the_documents_name_every_command_and_option():
             assert parameter.help, f"{name} {parameter.name} has no help"
 
     walk(get_command(app), "gatewise")
+
+
+def test_no_fence_of_code_escapes_the_tests():
+    for path in DOCUMENTS:
+        assert 2 * len(blocks(path)) == len(re.findall(r"^```", path.read_text(), re.M)), path.name
+        assert len(re.findall("<!-- ", path.read_text())) == sum(bool(kind) for kind, *_ in blocks(path)), path.name
