@@ -24,9 +24,12 @@ def test_a_bar_appears_only_after_two_seconds_and_only_where_somebody_watches(mo
     assert screen.getvalue() == ""
     with terminal.progress() as advance:
         advance("counting", 3, 10)
-        time.sleep(2.4)
+        time.sleep(2.2)
+        advance("counting", 7, 10)
+        time.sleep(0.4)
     assert "counting" in screen.getvalue()
-    assert "3/10" in screen.getvalue()
+    assert "7/10" in screen.getvalue()
+    assert "/s" in screen.getvalue()
     quiet = io.StringIO()
     monkeypatch.setattr(sys, "stderr", quiet)
     with terminal.progress() as advance:

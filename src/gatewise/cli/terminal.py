@@ -103,13 +103,21 @@ def progress(unit: str = "") -> "Iterator[Callable[[str, int, int | None], None]
         DownloadColumn,
         MofNCompleteColumn,
         Progress,
+        ProgressColumn,
+        Task,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
 
-    amounts = (DownloadColumn(), TransferSpeedColumn()) if unit == "bytes" else (MofNCompleteColumn(),)
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> str:
+            return f"{task.speed:,.{0 if task.speed >= 100 else 1}f}/s" if task.speed else ""
+
+    amounts: tuple[ProgressColumn, ...] = (MofNCompleteColumn(), Rate())
+    if unit == "bytes":
+        amounts = (DownloadColumn(), TransferSpeedColumn())
     ends = (TimeElapsedColumn(), TimeRemainingColumn())
     columns = (TextColumn("{task.description}"), BarColumn(), *amounts, *ends)
     bar = Progress(*columns, console=Console(stderr=True), transient=True)

@@ -25,7 +25,7 @@ from typing import Any
 from gatewise.reports.tables import Cell, Column, Table, first_change, printable, shown
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
-_MARKUP = re.compile(r"([\\`*_\[\]<>#|~&$:@]|(?<=www)\.)")  # wherever it stands; cells open no line
+_MARKUP = re.compile(r"([\\`*_\[\]<>#|~&$:]|@(?!\d+(?:\s|$))|(?<=www)\.)")  # wherever it stands: no cell opens a line
 _LATEX = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -40,10 +40,10 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    "'": r"\textquotesingle{}",
+    '"': r"{\char34}",  # packages make the character itself a command
+    "'": "{'}",  # two in a row would be a closing quotation mark
     "`": r"\textasciigrave{}",
-    "-": r"{-}",  # two in a row would be a dash
+    "\0": "{}",  # parts what would run together
     "[": r"{[}",  # after \\ it would open an argument
     "]": r"{]}",
     "–": "--",
@@ -128,7 +128,8 @@ def _latex_cell(value: Cell, column: Column, *, best: bool) -> str:
 
 
 def _typeset(value: str) -> str:
-    return "".join(_LATEX.get(c, c) for c in printable(value))
+    apart = re.sub("-(?=-)", "-\0", printable(value))  # two hyphens in a row would be a dash
+    return "".join(_LATEX.get(c, c) for c in apart)
 
 
 def comma_separated(table: Table) -> str:
