@@ -4,7 +4,8 @@ It counts requests by the hash of their body, so that a test can say that none w
 
     with Scripted(latency=0.05) as server: ... server.url ... server.counts ... server.total
 
-or in a process of its own, which prints its address: `python tests/scripted.py --latency 0.05` (GET /counts tells).
+or in a process of its own, which prints its address: `python tests/scripted.py --latency 0.05` (GET /counts tells,
+GET /seen how often each body came).
 """
 
 import argparse
@@ -155,6 +156,7 @@ class Scripted:
         app.router.add_post("/v1/embeddings", self._answer)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/counts", self._tell)
+        app.router.add_get("/seen", self._seen)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", self._port, backlog=2048)
@@ -169,6 +171,9 @@ class Scripted:
 
     async def _tell(self, _):
         return web.json_response({"total": self.total, "twice": self.twice, "most_at_once": self.most_at_once})
+
+    async def _seen(self, _):
+        return web.json_response(self.counts)
 
     async def _answer(self, request):
         raw = await request.read()
