@@ -526,3 +526,22 @@ def test_a_browser_that_cannot_unpack_the_page_says_so(browser, tmp_path):
     tab.wait_for_selector("#trouble:not([hidden])")
     assert "could not be unpacked" in tab.inner_text("#trouble")
     tab.close()
+
+
+def test_numbers_are_rounded_as_python_rounds_them_half_way_to_the_even_digit(show):
+    rows = {"trace_id": [], "depth": [], "confidence": [], "correct": [], "group": [], "cost": []}
+    for group, right in enumerate((1, 3, 5, 7, 9, 11, 13, 15)):
+        for place in range(16):
+            for depth in range(2):
+                values = (f"{group}-{place}", depth, depth, place < right, f"g{group}", depth * (group + 1) / 8)
+                for name, value in zip(rows, values, strict=True):
+                    rows[name].append(value)
+    traces = Traces.from_columns(rows)
+    shown = show(page_text(traces))
+    for group in range(8):
+        shown.look(f"location.hash = '#by=group&is=g{group}'")
+        shown.until(f"document.getElementById('numbers-aside').textContent.startsWith('group: g{group}')")
+        point = measure(replay(traces, Threshold(), budget=1), among=traces.column("group") == f"g{group}")
+        cells = shown.tab.locator("#numbers tr[data-system=raw] td").all_inner_texts()
+        assert cells[0] == f"{100 * point.overall_accuracy:.1f}"
+        assert cells[3] == f"{point.mean_cost:.2f}"
