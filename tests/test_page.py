@@ -10,9 +10,11 @@ import zlib
 import numpy as np
 import pytest
 
-from gatewise import Isotonic, Traces, calibrate
+from gatewise import Isotonic, Threshold, Traces, calibrate
 from gatewise.files import reconstruction
 from gatewise.reports.page import page_text
+from gatewise.reports.snippets import Origin
+from gatewise.studies.reporting import Choices, page_of
 from gatewise.types import Passage, Plan, Question
 
 MODELS = ["gpt-oss-120b", "mistral-small-2603", "qwen3-235b-a22b-2507"]
@@ -181,3 +183,10 @@ def test_every_colour_of_words_can_be_read_on_its_ground_in_both_schemes():
         for words in ("ink", "soft", "raw", "calibrated", "right", "wrong"):
             for ground in ("ground", "card", "faint", "chosen"):
                 assert contrast(colours[words], colours[ground]) >= 4.5, (words, ground)
+
+
+def test_the_page_of_a_report_begins_at_its_gate():
+
+    choices = Choices(gate=Threshold(lo=0.1, hi=0.8), budget=1)
+    made, _ = page_of(small(), [], choices, origin=Origin())
+    assert header(made())["start"] == {"lo": 0.1, "hi": 0.8, "budget": 1}

@@ -133,7 +133,8 @@ def page_of(
             "Look at them with gatewise explore."
         )
     maps = {one.model: one.summary.map for one in found if one.summary.map}
-    return partial(page_text, part, maps=maps, origin=origin, plans=plans), ""
+    gate, budget = choices.gate, choices.budget
+    return partial(page_text, part, maps=maps, gate=gate, budget=budget, origin=origin, plans=plans), ""
 
 
 def require_drawing() -> None:

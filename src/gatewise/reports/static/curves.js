@@ -82,16 +82,17 @@ function drawChart(id) {
     const places = points.map((one) => [chart.x_of(one[chart.x]), chart.y_of(one[chart.y])]);
     if (places.length) still.append(draw("path", { d: line(places) }, `curve ${name}`));
   }
-  still.append(...drawBaselines(id, bases, box));
+  const { squares, names } = drawBaselines(id, bases, box);
+  still.append(...squares);
   chart.moving = draw("g", {});
-  svg.replaceChildren(still, chart.moving);
+  svg.replaceChildren(still, chart.moving, ...names); // a mark may not hide a name
 }
 
 // Baselines as hollow squares with names that keep apart from each other.
 function drawBaselines(id, bases, box) {
   const chart = CHARTS[id];
   const marks = bases.map(([name, one]) => ({ name, x: chart.x_of(one[chart.x]), y: chart.y_of(one[chart.y]) }));
-  const drawn = [];
+  const names = [];
   if (id === "risk") {
     marks.sort((a, b) => a.y - b.y);
     let free = -Infinity;
@@ -99,7 +100,7 @@ function drawBaselines(id, bases, box) {
     let floor = box.bottom + 4;
     for (const mark of [...marks].reverse()) floor = (mark.at = Math.min(mark.at, floor)) - 14;
     for (const { name, x, y, at } of marks) {
-      drawn.push(draw("line", { x1: x, y1: y, x2: x + 13, y2: at }, "thread"), label(x + 16, at + 4, name, "start"));
+      names.push(draw("line", { x1: x + 4, y1: y, x2: x + 13, y2: at }, "thread"), label(x + 16, at + 4, name, "start"));
     }
   } else {
     const taken = [];
@@ -110,10 +111,11 @@ function drawBaselines(id, bases, box) {
       const free = (y) => y < box.bottom - 2 && !taken.some((one) => beside(one) && Math.abs(one.y - y) < 13);
       const y = [20, -11, 34, -25, 48, -39].map((shift) => mark.y + shift).find(free) ?? mark.y + 20;
       taken.push({ x, y, wide });
-      drawn.push(label(x, y, mark.name));
+      names.push(label(x, y, mark.name));
     }
   }
-  return [...drawn, ...marks.map(({ x, y }) => draw("rect", { x: x - 4, y: y - 4, width: 8, height: 8 }, "base"))];
+  const squares = marks.map(({ x, y }) => draw("rect", { x: x - 4, y: y - 4, width: 8, height: 8 }, "base"));
+  return { squares, names };
 }
 
 function moveMarkers(points) {
