@@ -1,5 +1,13 @@
+import contextlib
+import fcntl
 import io
+import os
+import pty
+import re
+import struct
+import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -7,6 +15,7 @@ import pytest
 
 from gatewise import BadChoice
 from gatewise.cli import terminal
+from gatewise.files.bundled import DATA
 from gatewise.reports.tables import text
 from test_tables import BEST
 
@@ -73,3 +82,26 @@ def test_tables_in_a_pipe_are_plain_whatever_the_terminal_is(monkeypatch, capsys
     monkeypatch.setenv("COLUMNS", "20")
     terminal.print_tables([BEST])
     assert capsys.readouterr().out == f"\n{text(BEST)}\n"
+
+
+@pytest.mark.parametrize(("width", "no_color"), [(60, ""), (120, "1")])
+def test_a_command_keeps_to_a_real_terminal(width, no_color):
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    command = [sys.executable, "-m", "gatewise", "replay", DATA / "reconstructions" / "gpt-oss-120b.parquet"]
+    running = subprocess.Popen(
+        command, stdout=theirs, stderr=theirs, stdin=theirs, env=environment | {"TERM": "xterm", "NO_COLOR": no_color}
+    )
+    os.close(theirs)
+    said = b""
+    with contextlib.suppress(OSError):  # a terminal that everybody has left
+        while piece := os.read(ours, 1 << 16):
+            said += piece
+    os.close(ours)
+    assert running.wait() == 0
+    shown = said.decode()
+    assert ("\x1b[1m" in shown) is not bool(no_color)
+    lines = re.sub(r"\x1b\[\d*m", "", shown).splitlines()
+    assert max(map(len, lines)) <= width
+    assert any(re.match(r"  fixed RAG@3 .*89\.3\*", line) for line in lines)

@@ -101,7 +101,8 @@ def check(
         return
     print(f"{counts.traces:,} traces, {counts.states:,} states, {counts.questions:,} traces with a question")
     print_tables(census_tables(counts))
-    print(f"\ncolumns  {', '.join(map(ascii, counts.columns))}")
+    print()
+    tell(f"columns  {', '.join(map(ascii, counts.columns))}")
     print(f"digest   {counts.digest}")
     if output:
         print(f"written  {output}")
@@ -146,7 +147,7 @@ def calibrate(
     on = fitted.fitted_on
     if on:
         without = f"{on.without_confidence:,} without confidence and {on.without_verdict:,} without verdict left out"
-        print(f"fitted on {on.n:,} records of split {on.split} ({without}), signal {on.signal}")
+        tell(f"fitted on {on.n:,} records of split {on.split} ({without}), signal {on.signal}")
     knots = fitted.maps if isinstance(fitted, calibrators.IsotonicByDepth) else (fitted,)
     columns = (Column("depth", "count"), Column("confidence", "exact"), Column("calibrated", "plain", 4))
     rows = tuple((depth, x, y) for depth, one in enumerate(knots) for x, y in zip(one.x, one.y, strict=True))

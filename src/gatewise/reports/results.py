@@ -249,7 +249,7 @@ def readings_table(title: str, readings: Sequence[tuple[str, int, Reading | None
             )
         )
     columns = (Column("score"), Column("budget", "count"), Column("threshold", "exact"), *POINT[:6])
-    return Table(title, (*columns, Column("risk %", "percent")), tuple(rows))
+    return Table(title, (*columns, Column("risk %", "percent")), tuple(rows), keys=2)
 
 
 def gate_table(point: Point, split: str) -> Table:
@@ -268,6 +268,7 @@ def frontier_table(name: str, surface: Frontier) -> Table:
         f"Most right answers by budget, {name} ({len(surface.thresholds):,} distinct thresholds)",
         (Column("budget", "count"), Column("threshold", "exact"), *POINT[:6]),
         tuple(rows),
+        best=frozenset(best_down(rows, 2)),
     )
 
 
