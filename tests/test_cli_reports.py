@@ -48,6 +48,10 @@ def test_numbers_agree_with_replay_and_with_the_csv_on_every_digit(report, gatew
     result, folder = report(GPT, "--no-figures", "--by", "dataset", "--json")
     printed = as_json(result)
     assert printed["models"][0]["summary"] == as_json(gatewise("replay", GPT, "--by", "dataset", "--json"))
+    gatewise("frontier", GPT, "-o", folder / "alone.csv")
+    alone = (folder / "alone.csv").read_text().splitlines()
+    listed = (folder / "tables" / "frontier.csv").read_text().splitlines()
+    assert listed == [f"model,{alone[0]}", *(f"gpt-oss-120b,{line}" for line in alone[1:])]
     for name, table in printed["tables"].items():
         rows = list(csv.reader((folder / "tables" / f"{name}.csv").read_text().splitlines()))
         assert rows[0] == table["columns"]

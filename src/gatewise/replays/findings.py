@@ -42,6 +42,11 @@ class Findings:
         """How many depths the longest trace has."""
         return len(self.reliability["raw"])
 
+    @property
+    def points(self) -> int:
+        """How many operating points the frontiers hold."""
+        return sum(surface.budgets * len(surface.thresholds) for surface in self.frontiers.values())
+
     def as_json(self) -> dict[str, Any]:
         """Return what the figures draw beyond the summary, as plain values."""
         return {

@@ -20,6 +20,7 @@ a|b,0.3333333333333333
 import csv
 import io
 import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gatewise.reports.tables import Cell, Column, Table, first_change, printable, shown
@@ -134,14 +135,19 @@ def _typeset(value: str) -> str:
 
 def comma_separated(table: Table) -> str:
     """Return a table as CSV: shares as ratios with every digit, nothing where there is no value."""
+    return csv_of(names_of(table), table.rows)
+
+
+def csv_of(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return rows as CSV, text guarded against spreadsheets."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_field(name) for name in names_of(table)])
-    writer.writerows([_field(value) for value in row] for row in table.rows)
+    writer.writerow([_field(name) for name in names])
+    writer.writerows([_field(value) for value in row] for row in rows)
     return text.getvalue()
 
 
-def _field(value: Cell) -> Cell:
+def _field(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.lstrip(" ").startswith(FORMULAS) else value
 
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gatewise.errors import BadChoice
+from gatewise.files import FRONTIER_COLUMNS, frontier_rows
 from gatewise.files.disk import make_folder, replace_file, require_apart
 from gatewise.replays.calibrators import Map
 from gatewise.replays.findings import Findings, find
@@ -27,6 +28,7 @@ from gatewise.types import Plan
 SCHEMA = "gatewise.report/1"
 KINDS = ("pdf", "svg", "png")
 MOST = 200_000  # traces of one page: some 17 MB
+LISTED = 200_000  # points of the frontiers in one CSV: some 25 MB
 
 Piece = tuple[str, Callable[[], str | bytes]]  # a file's name, and what makes its content when it is asked for
 
@@ -163,6 +165,8 @@ def write_report(
     """
     tables = report_tables([one.summary for one in found])
     pieces: list[Piece] = [*_tables(tables)]
+    if sum(one.points for one in found) <= LISTED:
+        pieces.append(("tables/frontier.csv", partial(_frontier, found)))
     if figures:
         pieces += _figures(found)
     if page:
@@ -185,6 +189,17 @@ def _tables(tables: Mapping[str, Table]) -> Iterator[Piece]:
         yield f"tables/{name}.md", partial(writing.markdown, table)
         yield f"tables/{name}.tex", partial(writing.latex, table, label=name)
         yield f"tables/{name}.csv", partial(writing.comma_separated, table)
+
+
+def _frontier(found: Sequence[Findings]) -> str:
+    """Return every threshold and budget of every model, as the figures draw them."""
+    rows = (
+        (one.model, *row)
+        for one in found
+        for name, surface in one.frontiers.items()
+        for row in frontier_rows(name, surface)
+    )
+    return writing.csv_of(("model", *FRONTIER_COLUMNS), rows)
 
 
 def write_figures(
@@ -281,9 +296,15 @@ def _readme(
     lines += [writing.markdown(tables["main"]), "", "The highest OA and CA of each model and data set are bold.", ""]
     lines += ["## Tables", "", "Each as Markdown, LaTeX (booktabs) and CSV; the CSV has every digit.", ""]
     lines += [f"- [{name}](tables/{name}.md): {TABLES[name]}" for name in tables]
+    if "tables/frontier.csv" in listed:
+        lines += ["- [frontier.csv](tables/frontier.csv): the exact frontier, every threshold at every budget"]
     drawn = [name for name in FIGURES if f"figures/{name}.png" in listed]
     if drawn:
         lines += ["", "## Figures", "", "Each as PDF, SVG and PNG, for a page (7 in) and for a column (3.3 in).", ""]
         lines += [f"- [{name}](figures/{name}.png): {FIGURES[name]}" for name in drawn]
-    lines += ["", "[numbers.json](numbers.json) holds every number of tables, figures and page.", ""]
+    lines += [
+        "",
+        "[numbers.json](numbers.json) holds every number of the tables and figures; the frontier is in its CSV.",
+        "",
+    ]
     return "\n".join(lines)
