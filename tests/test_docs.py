@@ -175,4 +175,31 @@ def test_the_documents_name_every_command_and_option():
 def test_no_fence_of_code_escapes_the_tests():
     for path in DOCUMENTS:
         assert 2 * len(blocks(path)) == len(re.findall(r"^```", path.read_text(), re.M)), path.name
-        assert len(re.findall("<!-- ", path.read_text())) == sum(bool(kind) for kind, *_ in blocks(path)), path.name
+        assert len(re.findall("^<!-- ", path.read_text(), re.M)) == sum(bool(kind) for kind, *_ in blocks(path)), (
+            path.name
+        )
+
+
+def in_navigation(entries):
+    for entry in entries:
+        for one in entry.values():
+            yield from [one] if isinstance(one, str) else in_navigation(one)
+
+
+def test_every_page_has_its_place_on_the_site():
+    import tomllib
+
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        import reference
+    finally:
+        sys.path.pop(0)
+    named = sorted(in_navigation(tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]))
+    written = {path.name for path in ROOT.glob("docs/*.md")} | {f"reference/{name}.md" for name in reference.pages()}
+    assert named == sorted(written), "give every page of docs/ its place in zensical.toml, once"
+
+
+def test_every_page_can_be_reached_from_the_readme():
+    told = (ROOT / "README.md").read_text() + "".join(path.read_text() for path in ROOT.glob("docs/*.md"))
+    for path in ROOT.glob("docs/*.md"):
+        assert re.search(rf"\]\((docs/)?{re.escape(path.name)}[#)]", told), f"no page links to {path.name}"

@@ -1,6 +1,7 @@
 """Who may import whom: the table of the design, read off the syntax trees. Function-local imports count too."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -154,3 +155,15 @@ def test_tests_mirror_the_source():
         if path.stem not in ("__init__", "__main__", "types", "errors"):
             names = {path.stem, name_of(path).replace("/", "_")}
             assert names & tested, f"{name_of(path)} has no test file"
+
+
+def test_the_architecture_gives_every_module_a_line():
+    text = (SOURCE.parents[1] / "ARCHITECTURE.md").read_text()
+    room, told = "", set()
+    for bars, name in re.findall(r"^([│├└─ ]+)(\w+(?:/|\.py))", text, re.M):
+        room = name if name.endswith("/") else room if bars.startswith("│") else ""
+        told |= {f"{room}{name}".removesuffix(".py")} if name.endswith(".py") else set()
+    modules = {name_of(path) for path in MODULES if not path.stem.startswith("__")}
+    assert told == modules, (
+        "give every module a line in ARCHITECTURE.md, and take away those of modules that are gone"
+    )
