@@ -8,7 +8,7 @@ from gatewise.recordings.ledger import Ledger
 
 def test_ten_kills_lose_nothing_and_nothing_that_was_kept_is_asked_again(tmp_path):
     with killing.serving(0.02) as url:
-        found = killing.killed(tmp_path, url, 6, 10, random.Random(7))
+        found = killing.killed(tmp_path, url, 3, 10, random.Random(7))
     assert found.kills == 10
     assert (found.paid_twice, found.unexplained, found.too_many, found.different) == (0, 0, 0, 0)
     assert found.again <= found.under_way
@@ -16,9 +16,9 @@ def test_ten_kills_lose_nothing_and_nothing_that_was_kept_is_asked_again(tmp_pat
 
 def test_two_processes_at_once_record_one_study_and_lose_nothing(tmp_path):
     with killing.serving(0.02) as url:
-        alone = killing.written(tmp_path / "alone", url, 6)
+        alone = killing.written(tmp_path / "alone", url, 3)
         assert killing.ended(killing.started(alone))
-        both = killing.written(tmp_path / "both", url, 6)
+        both = killing.written(tmp_path / "both", url, 3)
         two = [killing.started(both), killing.started(both)]
         for one in two:
             assert killing.ended(one)

@@ -17,7 +17,7 @@ from gatewise.types import Scalar
 
 Row = Mapping[str, Any]
 
-PIECE = 1 << 15  # rows that are held in memory, and that a row group of Parquet has
+PIECE = 1 << 13  # rows that are held in memory, and that a row group of Parquet has
 
 _KINDS = {
     "depth": pa.int64(),

@@ -4,12 +4,13 @@ import hashlib
 import json
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 KINDS = ("answer", "p_true", "verdict", "embedding")  # what a call is for
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Request:
     """What is asked of an endpoint: exactly this body, for this reason, for the so-manieth time.
 
@@ -23,12 +24,12 @@ class Request:
     attempt: int = 0  # an unreadable reply is asked for again as another attempt, which is another call
     kind: str = "answer"
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The body as it is sent: strict JSON of ASCII, keys sorted."""
         return as_sent(self.body)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The SHA-256 of endpoint, exact body and attempt."""
         return key_of(self.endpoint, self.text, self.attempt)

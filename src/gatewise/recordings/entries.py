@@ -7,15 +7,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Self
 
 from gatewise.errors import BadChoice, BrokenFile
 from gatewise.recordings.calls import Reply, Request, as_sent, key_of
+from gatewise.recordings.readings import Unreadable
+from gatewise.recordings.replies import Completion, read_reply
 
 LARGEST = 1 << 30  # bytes of a packed text when it is unpacked
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Entry:
     """One call as the ledger keeps it."""
 
@@ -27,14 +30,18 @@ class Entry:
     raw: str
     started: float | None
     latency: float | None
+    row: int = field(default=0, compare=False)  # its place in the ledger, 0 where it is not from one
 
     @classmethod
     def of(cls, request: Request, reply: Reply) -> Self:
         """Return the entry of a request and its reply."""
-        text = request.text
-        key = key_of(request.endpoint, text, request.attempt)
         given = (request.attempt, request.kind, reply.raw, reply.started, reply.latency)
-        return cls(key, request.endpoint, text, *given)
+        return cls(request.key, request.endpoint, request.text, *given)
+
+    @cached_property
+    def completion(self) -> Completion | Unreadable:
+        """The completion in the reply, or why there is none."""
+        return read_reply(self.raw)
 
     @property
     def size(self) -> int:

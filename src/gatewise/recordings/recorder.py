@@ -9,7 +9,7 @@ import hashlib
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from gatewise.errors import Mistake, Unavailable
@@ -27,7 +27,7 @@ from gatewise.recordings.prompts import (
     verdict_messages,
 )
 from gatewise.recordings.readings import Said, Unreadable, read_answer, read_verdict
-from gatewise.recordings.replies import Completion, p_true, read_reply, token_probability
+from gatewise.recordings.replies import Completion, p_true, token_probability
 from gatewise.recordings.voices import NOT_ASKED, Calls, Voice, price_of
 from gatewise.types import Plan, Question, Scalar
 
@@ -101,7 +101,7 @@ async def _answered(plan: Plan, depth: int, voice: Voice, asking: Asking) -> Sta
             entry = await voice.say(messages, schema, attempt=attempt)
         except Unavailable as failure:
             return replace(state, missing_reason=_reason(failure))
-        completion = read_reply(entry.raw)
+        completion = entry.completion
         if isinstance(completion, Unreadable):
             reason = f"unreadable: {completion.reason}"
             continue
@@ -139,7 +139,7 @@ async def _signalled(
         entry = await voice.say(asked, kind="p_true", max_tokens=1, top_logprobs=ALTERNATIVES)
     except Unavailable as failure:
         return replace(state, missing_reason=f"p_true: {_reason(failure)}")
-    reply = read_reply(entry.raw)
+    reply = entry.completion
     found = None if isinstance(reply, Unreadable) else p_true(reply)
     return replace(state, p_true=found, missing_reason=None if found is not None else "p_true: unreadable")
 
@@ -176,7 +176,7 @@ def by_model(voice: Voice, prompt: Prompt, attempts: int) -> Decide:
         reason = NOT_ASKED
         for attempt in range(attempts):
             entry = await voice.say(messages, VERDICT_SCHEMA, kind="verdict", attempt=attempt)
-            completion = read_reply(entry.raw)
+            completion = entry.completion
             verdict = (
                 completion
                 if isinstance(completion, Unreadable)
@@ -259,9 +259,10 @@ def rows(plan: Plan, states: Iterable[State], label: str, prompt: str, judge: st
         **about(question),
     }
     for state in states:
-        yield same | asdict(state)
+        yield same | {name: getattr(state, name) for name in _STATE}
 
 
+_STATE = tuple(one.name for one in fields(State))
 COLUMNS = (
     "trace_id",
     "depth",
@@ -272,7 +273,7 @@ COLUMNS = (
     "split",
     "plan",
     "question",
-    *(one.name for one in fields(State) if one.name not in ("depth", "confidence", "correct")),
+    *(name for name in _STATE if name not in ("depth", "confidence", "correct")),
     "judge",
     "prompt",
 )

@@ -9,7 +9,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -117,7 +117,7 @@ class Store:
         """Yield the entries of these keys that are here."""
         for start in range(0, len(keys), 500):  # SQLite knows a largest number of variables
             few = [bytes.fromhex(key) for key in keys[start : start + 500]]
-            query = f"SELECT {_COLUMNS} FROM entries WHERE key IN ({','.join('?' * len(few))})"  # noqa: S608
+            query = f"SELECT {_COLUMNS}, id FROM entries WHERE key IN ({','.join('?' * len(few))})"  # noqa: S608
             for row in self.rows(query, few):
                 with self._saying():
                     yield _entry(row, self._words)
@@ -126,7 +126,7 @@ class Store:
         """Yield every entry, in the order in which they came or by their keys; one is in memory at a time."""
         order = "key" if by_key else "id"
         with self._saying(), closing(self._connection.cursor()) as cursor:
-            for row in cursor.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY {order}"):  # noqa: S608
+            for row in cursor.execute(f"SELECT {_COLUMNS}, id FROM entries ORDER BY {order}"):  # noqa: S608
                 yield _entry(row, self._words)
 
     def notes(self) -> Iterator[Note]:
@@ -148,7 +148,7 @@ class Store:
     def checked(self, row: int) -> tuple[Entry | None, str]:
         """Return the entry of a row, None where it cannot be read, and what is wrong with it, if anything."""
         try:
-            found = self.rows(f"SELECT {_COLUMNS} FROM entries WHERE id = ?", (row,))  # noqa: S608
+            found = self.rows(f"SELECT {_COLUMNS}, id FROM entries WHERE id = ?", (row,))  # noqa: S608
             if not found:
                 return None, "it is missing"
             entry = _entry(found[0], self._words)
@@ -282,15 +282,19 @@ def _commit(
     for one in things:
         if isinstance(one, Entry):
             kept.setdefault(one.key, one)
-    rows = [_row(entry) for entry in kept.values()]
+    keys, rows = list(kept), [_row(entry) for entry in kept.values()]
     connection.execute("BEGIN IMMEDIATE")
     try:
         for start in range(0, len(rows), 50):  # many in one statement, for each gives the interpreter's lock away
             few = rows[start : start + 50]
-            added = connection.execute(_insert(len(few)), [value for row in few for value in row]).rowcount
-            if added != len(few):
+            cursor = connection.execute(_insert(len(few)), [value for row in few for value in row])
+            if cursor.rowcount == len(few):
+                first = int(cursor.lastrowid or 0) - len(few) + 1  # they stand one after the other
+                for place, key in enumerate(keys[start : start + 50]):
+                    kept[key] = replace(kept[key], row=first + place)
+            else:
                 for row in few:
-                    query = f"SELECT {_COLUMNS} FROM entries WHERE key = ?"  # noqa: S608
+                    query = f"SELECT {_COLUMNS}, id FROM entries WHERE key = ?"  # noqa: S608
                     entry = _entry(connection.execute(query, row[:1]).fetchone(), words)
                     kept[entry.key] = entry
         notes = [(one.endpoint, one.model, one.form) for one in things if isinstance(one, Note)]
@@ -315,7 +319,7 @@ def _row(entry: Entry, words: bytes = b"") -> tuple[Any, ...]:
 
 def _entry(row: tuple[Any, ...], words: Mapping[int, bytes]) -> Entry:
     """Return a stored entry; raises ValueError where it is none."""
-    key, endpoint, body, attempt, kind, raw, _, started, latency, pack = row
+    key, endpoint, body, attempt, kind, raw, _, started, latency, pack, place = row
     shapes = (bytes, str, str if pack is None else bytes, int, str, bytes, bytes)
     if any(type(one) is not shape for one, shape in zip(row, shapes, strict=False)):
         raise ValueError("a value of another type than it was stored as")
@@ -323,7 +327,7 @@ def _entry(row: tuple[Any, ...], words: Mapping[int, bytes]) -> Entry:
         if pack not in words:
             raise ValueError(f"dictionary {pack} is missing")
         body, raw = unpacked(body, words[pack]).decode(), unpacked(raw, words[pack])
-    return Entry(key.hex(), endpoint, body, attempt, kind, raw_text(raw), started, latency)
+    return Entry(key.hex(), endpoint, body, attempt, kind, raw_text(raw), started, latency, place)
 
 
 # The file

@@ -15,12 +15,28 @@ from gatewise.recordings.calls import Reply, Request
 from gatewise.recordings.endpoints import FIRST, Form, Prices, Settings, request_body, simpler
 from gatewise.recordings.entries import Entry
 from gatewise.recordings.ledger import Ledger
-from gatewise.recordings.replies import Completion, read_reply
+from gatewise.recordings.replies import Completion
 
 Ask = Callable[[Request], Awaitable[Reply]]
 
 NOT_ASKED = "not asked"  # the reason of a state that no call was made for
 IN_A_ROW = 25  # failures without a success in between, after which an endpoint is left alone
+
+
+class Marks:
+    """Which rows of a ledger were met: a bit each, so that a million of them take 125 kB."""
+
+    def __init__(self) -> None:
+        self._bits = bytearray()
+
+    def add(self, row: int) -> bool:
+        """Mark a row, and say whether it was not before."""
+        place, bit = row >> 3, 1 << (row & 7)
+        if place >= len(self._bits):
+            self._bits.extend(bytes(place + 4096 - len(self._bits)))
+        new = not self._bits[place] & bit
+        self._bits[place] |= bit
+        return new
 
 
 @dataclass
@@ -34,6 +50,7 @@ class Tally:
     tokens: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     stopped: str = ""  # why no more is asked; empty while it goes on
+    met: Marks = field(default_factory=Marks)  # of the one ledger, so that a call counts once, whoever asks for it
 
 
 class Purse:
@@ -75,7 +92,6 @@ class Calls:
         self._purse = purse
         self._prices = prices
         self._under_way: dict[str, asyncio.Task[Entry]] = {}
-        self._counted: set[int] = set()
         self._row = 0  # failures since the last success
         self._over: Unavailable | None = None
 
@@ -139,13 +155,11 @@ class Calls:
 
     def _count(self, entry: Entry, *, fresh: bool) -> None:
         """Count an entry once, whether it was found or paid for now."""
-        mark = hash(entry.key)
-        if mark in self._counted:
+        if not self.tally.met.add(entry.row):
             return
-        self._counted.add(mark)
         self.tally.asked += fresh
         self.tally.found += not fresh
-        completion = read_reply(entry.raw)
+        completion = entry.completion
         if isinstance(completion, Completion):
             self.tally.tokens += (completion.input_tokens or 0) + (completion.output_tokens or 0)
             cost = price_of(completion, self._prices)
