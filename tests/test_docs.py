@@ -203,3 +203,10 @@ def test_every_page_can_be_reached_from_the_readme():
     told = (ROOT / "README.md").read_text() + "".join(path.read_text() for path in ROOT.glob("docs/*.md"))
     for path in ROOT.glob("docs/*.md"):
         assert re.search(rf"\]\((docs/)?{re.escape(path.name)}[#)]", told), f"no page links to {path.name}"
+
+
+def test_the_documents_name_every_schema():
+    sources = "".join(path.read_text() for path in (ROOT / "src" / "gatewise").rglob("*.py"))
+    text = "".join(path.read_text() for path in DOCUMENTS)
+    for schema in sorted(set(re.findall(r"\bgatewise\.[a-z-]+/\d", sources))):
+        assert f"`{schema}`" in text, f"no document says what {schema} is"
