@@ -78,17 +78,20 @@ function listen() {
   });
   $("find").addEventListener("input", (event) => {
     view.find = event.target.value;
-    $("body").scrollTop = active = 0;
+    scrollTo(active = 0);
     changed("rows");
   });
   $("chips").addEventListener("click", (event) => {
     const chip = event.target.closest("button");
     if (!chip) return;
     view.show = chip.dataset.show === view.show ? "all" : chip.dataset.show;
-    $("body").scrollTop = active = 0;
+    scrollTo(active = 0);
     changed("rows");
   });
-  $("body").addEventListener("scroll", () => requestAnimationFrame(() => paintRows()), { passive: true });
+  $("body").addEventListener("scroll", () => requestAnimationFrame(() => {
+    measureRoom();
+    paintRows();
+  }), { passive: true });
   $("body").addEventListener("click", (event) => {
     const line = event.target.closest("[data-row]");
     if (!line) return;
@@ -98,7 +101,7 @@ function listen() {
   });
   $("grid").addEventListener("keydown", (event) => {
     if (event.target !== $("grid")) return;
-    const page = Math.max(1, Math.floor($("body").clientHeight / rowHeight()) - 1);
+    const page = Math.max(1, Math.floor(room.seen / room.row) - 1);
     const moves = {
       ArrowDown: active + 1, ArrowUp: active - 1, PageDown: active + page, PageUp: active - page,
       Home: 0, End: source.total - 1,
@@ -135,6 +138,9 @@ function listen() {
   new ResizeObserver(([entry]) => {
     if (Math.abs(entry.contentRect.width - across) < 1) return;
     across = entry.contentRect.width;
-    changed("charts");
+    requestAnimationFrame(() => {
+      measureRoom();
+      changed("charts");
+    });
   }).observe($("results"));
 }

@@ -13,7 +13,7 @@ const price = (value) => {
   if (value === null) return "–";
   return value === 0 || Math.abs(value) >= 0.1 ? fixed(value, 2) : String(Number(value.toPrecision(3)));
 };
-const count = (value) => value.toLocaleString("en");
+const count = new Intl.NumberFormat("en").format;
 const exact = (value) => (value === null ? "nothing to divide by" : String(value));
 const plain = (value) => String(Math.round(value * 1e4) / 1e4);
 const clipped = (value, most = 300) => (value.length > most ? `${value.slice(0, most)}…` : value);

@@ -12,6 +12,7 @@ async function begin() {
   buildHead();
   listen();
   $("main").hidden = false;
+  measureRoom();
   paint(new Set(EVERYTHING));
 }
 

@@ -1,27 +1,33 @@
 // Painting: what changed, and what is shown again for it.
 
-let pending = null;
-let late = 0;
-const work = []; // milliseconds of the latest repaints
 const EVERYTHING = ["controls", "charts", "gate", "rows"];
 const LARGE = 50_000; // rows from which the table waits until a slider rests
+const work = []; // milliseconds of the latest repaints
+const pending = new Set();
+let painted = false; // in this frame
+let late = 0;
 
 // What changed: "controls" (a choice of traces), "charts" (budget, group), "gate" (lo, hi, map) or "rows" (search,
-// filter, order).
+// filter, order). The first change of a frame is painted at once, what follows in the same frame together.
 function changed(...what) {
-  if (!pending) {
-    pending = new Set();
-    requestAnimationFrame(() => {
-      const todo = pending, start = performance.now();
-      pending = null;
-      paint(todo);
-      document.body.offsetHeight; // the layout is part of the work
-      work.push(performance.now() - start);
-      if (work.length > 1000) work.shift();
-    });
-  }
   what.forEach((one) => pending.add(one));
   remember();
+  if (painted) return;
+  painted = true;
+  paintPending();
+  requestAnimationFrame(() => {
+    painted = false;
+    if (pending.size) changed();
+  });
+}
+
+function paintPending() {
+  const todo = new Set(pending), start = performance.now();
+  pending.clear();
+  paint(todo);
+  document.body.offsetHeight; // the layout is part of the work
+  work.push(performance.now() - start);
+  if (work.length > 1000) work.shift();
 }
 
 function paint(todo) {

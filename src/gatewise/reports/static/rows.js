@@ -158,7 +158,7 @@ const remote = {
     }, this.counts ? 90 : 0);
   },
 
-  place() { return Math.floor(($("body").scrollTop * scale().factor) / rowHeight()); },
+  place() { return Math.floor((room.at * scale().factor) / room.row); },
 
   async slice(chunk) {
     try {

@@ -19,9 +19,22 @@ function buildHead() {
   }));
 }
 
-const rowHeight = () => parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--row"));
+// The window on the table, kept at hand: asking the document while it changes lays it out again.
+const room = { row: 42, seen: 430, at: 0 };
+
+function measureRoom() {
+  room.row = parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--row"));
+  room.seen = $("body").clientHeight;
+  room.at = $("body").scrollTop;
+}
+
+function scrollTo(at) {
+  $("body").scrollTop = at;
+  room.at = $("body").scrollTop;
+}
+
 const scale = () => {
-  const full = source.total * rowHeight(), tall = Math.min(full, TALLEST), seen = $("body").clientHeight;
+  const full = source.total * room.row, tall = Math.min(full, TALLEST), { seen } = room;
   return { full, tall, seen, factor: tall > seen ? (full - seen) / (tall - seen) : 1 };
 };
 
@@ -63,15 +76,16 @@ const PRINTED = 200; // rows of the table on paper
 let printing = false;
 
 function paintRows() {
-  const { full, tall, seen, factor } = scale(), height = rowHeight();
+  const { tall, seen, factor } = scale(), height = room.row;
   const rows = $("rows");
   rows.style.height = `${tall}px`;
   if (!source.total) {
     rows.replaceChildren(make("p", "", "No question meets this search and filter."));
     return;
   }
-  const offset = $("body").scrollTop * factor;
-  const shift = $("body").scrollTop - offset;
+  const at = Math.min(room.at, Math.max(0, tall - seen)); // a shorter table has not been scrolled back yet
+  const offset = at * factor;
+  const shift = at - offset;
   const first = printing ? 0 : Math.max(0, Math.floor(offset / height) - 4);
   const last = Math.min(source.total, printing ? PRINTED : Math.ceil((offset + seen) / height) + 4);
   if (source.want && source.total) source.want(first, last);
@@ -117,9 +131,9 @@ function showChips() {
 
 function reveal(place) {
   active = Math.max(0, Math.min(place, source.total - 1));
-  const { seen, factor } = scale(), height = rowHeight(), body = $("body");
-  const top = active * height, offset = body.scrollTop * factor;
-  if (top < offset) body.scrollTop = top / factor;
-  else if (top + height > offset + seen) body.scrollTop = (top + height - seen) / factor + (factor > 1 ? 1 : 0);
+  const { seen, factor } = scale(), height = room.row;
+  const top = active * height, offset = room.at * factor;
+  if (top < offset) scrollTo(top / factor);
+  else if (top + height > offset + seen) scrollTo((top + height - seen) / factor + (factor > 1 ? 1 : 0));
   paintRows();
 }
