@@ -30,6 +30,7 @@ bench: .venv/dev
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/plans.py
+	$(BIN)/python benchmarks/record.py
 
 format: .venv/dev
 	$(BIN)/ruff format .
