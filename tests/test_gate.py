@@ -3,8 +3,10 @@
 import itertools
 import json
 import math
+import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError
 
 import numpy as np
@@ -17,10 +19,12 @@ from gatewise import (
     Action,
     BadChoice,
     BrokenFile,
+    FixedDepth,
     Gate,
     Isotonic,
     IsotonicByDepth,
     Leak,
+    Raw,
     Threshold,
     calibrate,
     replay,
@@ -116,6 +120,22 @@ def test_a_gate_that_its_map_does_not_cover_is_refused():
         Gate(budget=-1)
     with pytest.raises(BadChoice, match="expected a gate on 'confidence', the signal this map was fitted on"):
         Gate(Threshold(), calibrate(reconstruction("gpt-oss-120b")), signal="p_true")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"policy": FixedDepth(1)}, {"policy": 0.7}, {"map": Raw()}, {"budget": 1.5}, {"budget": True}]
+)
+def test_what_is_no_gate_is_refused_when_it_is_made(wrong):
+    with pytest.raises(BadChoice, match=r"expected a (Threshold and a map|budget)"):
+        Gate(**wrong)
+
+
+def test_a_gate_goes_through_pickle_and_threads():
+    gate = Gate(Threshold(), BENT)
+    assert pickle.loads(pickle.dumps(gate)) == gate
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda v: gate(v / 100, 1), list(range(101)) * 5))
+    assert found == [gate(v / 100, 1) for v in range(101)] * 5
 
 
 @pytest.mark.parametrize("by_depth", [False, True])

@@ -39,11 +39,21 @@ class Gate:
     signal: str = field(default="confidence", kw_only=True)
 
     def __post_init__(self) -> None:
+        kinds: tuple[tuple[object, tuple[type, ...]], ...] = (
+            (self.policy, (Threshold,)),
+            (self.map, (Isotonic, IsotonicByDepth, type(None))),
+        )
+        for part, fitting in kinds:
+            if not isinstance(part, fitting):
+                raise BadChoice(
+                    f"expected a Threshold and a map that calibrate fitted, or None, found {type(part).__name__}. "
+                    "Run another policy or score by calling it yourself, with a View of one episode."
+                )
         for name, value in (("lo", self.policy.lo), ("hi", self.policy.hi)):
             if not 0 <= value <= 1:
                 raise BadChoice(f"expected {name} in [0, 1], found {shown(value)}. Choose another.")
-        if self.budget < 0:
-            raise BadChoice(f"expected a budget of 0 or more retrievals, found {self.budget}. Choose another.")
+        if type(self.budget) is not int or self.budget < 0:
+            raise BadChoice(f"expected a budget of 0 or more retrievals, found {shown(self.budget)}. Choose another.")
         if isinstance(self.map, IsotonicByDepth) and len(self.map.maps) <= self.budget:
             raise BadChoice(
                 f"expected a map for each depth from 0 to {self.budget}, found one that was fitted on "
@@ -95,8 +105,8 @@ class Gate:
         plain = None if self.map is None else {"kind": self.map.kind, **asdict(self.map)}
         return {
             "schema": GATE_SCHEMA,
-            "lo": self.policy.lo,
-            "hi": self.policy.hi,
+            "lo": float(self.policy.lo),
+            "hi": float(self.policy.hi),
             "budget": self.budget,
             "signal": self.signal,
             "map": plain,
