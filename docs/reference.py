@@ -60,14 +60,32 @@ def is_assigned(node: ast.stmt, name: str) -> bool:
 def module(path: Path) -> str:
     """Return one module's part of its page."""
     name = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
-    tree = ast.parse(path.read_text())
+    source = path.read_text()
+    tree = ast.parse(source)
     parts = [f"## {name}\n\n", said(tree)]
     for one in public(tree):
-        parts += [f"### `{one.name}` {{ #{anchor(name, one.name)} }}\n\n", shown(one), said(one)]
+        parts += [f"### `{one.name}` {{ #{anchor(name, one.name)} }}\n\n", shown(one, source), said(one)]
         if isinstance(one, ast.ClassDef):
+            parts += properties(one)
             for part in public(one):
-                parts += [f"#### `{one.name}.{part.name}`\n\n", shown(part), said(part)]
+                if not is_property(part):
+                    parts += [f"#### `{one.name}.{part.name}`\n\n", shown(part, source), said(part)]
     return "".join(parts)
+
+
+def properties(node: ast.ClassDef) -> Iterator[str]:
+    """Yield a class's properties, a line each."""
+    found = [one for one in public(node) if is_property(one)]
+    for one in found:
+        returns = f": `{ast.unparse(one.returns)}`" if isinstance(one, ast.FunctionDef) and one.returns else ""
+        yield f"- **`.{one.name}`**{returns}. {plain(' '.join((ast.get_docstring(one) or '').split()))}\n"
+    if found:
+        yield "\n"
+
+
+def is_property(node: Definition) -> bool:
+    """Tell whether this is read like a field."""
+    return any(ast.unparse(one) in ("property", "cached_property") for one in node.decorator_list)
 
 
 def anchor(module: str, name: str) -> str:
@@ -82,16 +100,20 @@ def public(tree: ast.Module | ast.ClassDef) -> Iterator[Definition]:
             yield node
 
 
-def shown(node: Definition) -> str:
+def shown(node: Definition, source: str) -> str:
     """Return how a function is called, or what a class holds."""
     decorators = {ast.unparse(one).partition("(")[0] for one in node.decorator_list}
     if isinstance(node, ast.ClassDef):
         bases = f"({', '.join(map(ast.unparse, node.bases))})" if node.bases else ""
-        fields = [
-            one for one in node.body if isinstance(one, ast.AnnAssign) and not ast.unparse(one.target).startswith("_")
+        lines = source.splitlines()
+        values = [
+            one
+            for one in node.body
+            if (isinstance(one, ast.AnnAssign) and not ast.unparse(one.target).startswith("_"))
+            or (isinstance(one, ast.Assign) and "IntEnum" in bases)
         ]
-        values = [one for one in node.body if isinstance(one, ast.Assign)] if "IntEnum" in bases else []
-        text = "\n    ".join([f"class {node.name}{bases}", *map(ast.unparse, [*fields, *values])])
+        fields = [line for one in values for line in lines[one.lineno - 1 : one.end_lineno]]
+        text = "\n".join([f"class {node.name}{bases}", *fields])
     else:
         word = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
         returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
@@ -99,7 +121,7 @@ def shown(node: Definition) -> str:
         if len(text) > 100:
             lines = "".join(f"    {one},\n" for one in arguments(node.args))
             text = f"{word} {node.name}(\n{lines}){returns}"
-        text = "".join(f"@{one}\n" for one in sorted(decorators & {"property", "classmethod", "staticmethod"})) + text
+        text = "".join(f"@{one}\n" for one in sorted(decorators & {"classmethod", "staticmethod"})) + text
     return f"```text\n{text}\n```\n\n"
 
 
