@@ -210,3 +210,8 @@ def test_the_documents_name_every_schema():
     text = "".join(path.read_text() for path in DOCUMENTS)
     for schema in sorted(set(re.findall(r"\bgatewise\.[a-z-]+/\d", sources))):
         assert f"`{schema}`" in text, f"no document says what {schema} is"
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("docs/*.md")), **NAMED)
+def test_commands_stand_in_blocks_that_are_run_or_say_why_not(path):
+    assert not re.findall(r"^ {4}(?:gatewise|pip|python3?|make|bash) .*", path.read_text(), re.M)
