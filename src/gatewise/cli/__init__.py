@@ -27,6 +27,8 @@ from gatewise.errors import Mistake
 
 HELP = "Matched trajectory replay: what would another threshold, score or rule have done, on the same states?"
 
+INTERRUPTED = 130  # the exit code of whoever is stopped by Ctrl-C
+
 app = typer.Typer(
     help=HELP,
     no_args_is_help=True,
@@ -80,9 +82,13 @@ def main() -> None:
     except MemoryError:
         say("error: expected the traces to fit into memory, found that they do not. Choose fewer files.")
         sys.exit(2)
+    except SystemExit as ended:
+        if ended.code == INTERRUPTED:  # typer has caught it, and says nothing
+            say("stopped: nothing half-written was left behind. Run the same command again.")
+        raise
     except KeyboardInterrupt:
         say("stopped: nothing half-written was left behind. Run the same command again.")
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:
         _let_go()  # the reader has left: nothing to say
         sys.exit(1)

@@ -232,6 +232,7 @@ async def record(
                 return
             await go(plan)
             done()
+            await asyncio.sleep(0)  # an interrupt gets through, also where nothing had to be waited for
 
     try:
         async with asyncio.TaskGroup() as group:

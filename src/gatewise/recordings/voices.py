@@ -4,11 +4,12 @@ A call is looked up before it is made, made once however many wait for it, and s
 """
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from gatewise.errors import Refused, Unavailable
 from gatewise.recordings.calls import Reply, Request
@@ -21,6 +22,7 @@ Ask = Callable[[Request], Awaitable[Reply]]
 
 NOT_ASKED = "not asked"  # the reason of a state that no call was made for
 IN_A_ROW = 25  # failures without a success in between, after which an endpoint is left alone
+AT_FIRST = 3  # failures before there was any reply; each has waited as long as patience allows
 
 
 class Marks:
@@ -116,6 +118,16 @@ class Calls:
             task.add_done_callback(lambda done: self._landed(key, done))
         return await asyncio.shield(task)  # a paid reply is stored even where nobody waits for it any more
 
+    def end(self, failure: Unavailable) -> Unavailable:
+        """Return a failure after which no call is made: every further one fails with it."""
+        self._over = self._over or failure
+        return self._over
+
+    async def settled(self) -> None:
+        """Return when every call under way has come back and is stored: each is paid for, whoever has given up."""
+        while self._under_way:
+            await asyncio.gather(*self._under_way.values(), return_exceptions=True)
+
     def _landed(self, key: str, task: asyncio.Task[Entry]) -> None:
         self._under_way.pop(key, None)
         if not task.cancelled():
@@ -128,7 +140,9 @@ class Calls:
             raise Unavailable(f"expected to go on, found: {self.tally.stopped}.", NOT_ASKED)
         if self._over:
             raise self._over
-        async with self._purse.holding(self._worst(request)):
+        async with self._purse.holding(self._worst(request.text, request.body)):
+            if self.tally.stopped:  # while it waited for what others held
+                raise Unavailable(f"expected to go on, found: {self.tally.stopped}.", NOT_ASKED)
             try:
                 reply = await ask(request)
             except Unavailable as failure:
@@ -159,21 +173,21 @@ class Calls:
             return
         self.tally.asked += fresh
         self.tally.found += not fresh
-        completion = entry.completion
+        cost, completion = None, entry.completion
         if isinstance(completion, Completion):
             self.tally.tokens += (completion.input_tokens or 0) + (completion.output_tokens or 0)
             cost = price_of(completion, self._prices)
-            self.tally.cost += cost or 0.0
-            self.tally.unpriced += cost is None
+        self.tally.unpriced += cost is None
+        if cost is None and self._purse.limit is not None:  # a reply that names no tokens may have cost all it could
+            cost = self._worst(entry.body, json.loads(entry.body))
+        self.tally.cost += cost or 0.0
 
-    def _worst(self, request: Request) -> float:
+    def _worst(self, text: str, body: Mapping[str, Any]) -> float:
         """Return the most that a call can cost: no token is shorter than a byte, and no reply longer than asked."""
         if self._prices is None:
             return 0.0
-        limit = request.body.get("max_tokens", request.body.get("max_completion_tokens", 0))
-        messages = request.body.get("messages", ())
-        tokens = sum(len(str(one.get("content", "")).encode("utf-8", "replace")) + 16 for one in messages)
-        return float(tokens * self._prices.input + limit * self._prices.output) / 1e6
+        limit = max(body.get("max_tokens", 0), body.get("max_completion_tokens", 0))
+        return float(len(text) * self._prices.input + limit * self._prices.output) / 1e6
 
 
 def price_of(completion: Completion, prices: Prices | None) -> float | None:
@@ -187,6 +201,10 @@ def price_of(completion: Completion, prices: Prices | None) -> float | None:
 
 async def nobody(request: Request) -> Reply:
     """Raise: nothing is asked. What the ledger has is all there is."""
+    _say_nothing()
+
+
+def _say_nothing() -> NoReturn:
     raise Unavailable("expected the reply in the ledger, found none. Record it first.", NOT_ASKED)
 
 
@@ -203,6 +221,7 @@ class Voice:
         self.form = self._noted or FIRST
         self._settled = False
         self._negotiation = asyncio.Lock()
+        self._failed = 0  # negotiations
 
     def offline(self) -> "Voice":
         """Return a voice that says what this one has said, and asks nobody."""
@@ -241,6 +260,9 @@ class Voice:
         self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any] | None = None, **how: Any
     ) -> Entry:
         """Return what the model says to some messages, from the ledger where it has said it before."""
+        if self._ask is nobody:
+            request = self.request(messages, schema, **how)
+            return self.calls.known(request) or _say_nothing()
         if not self._settled:
             entry = self.calls.known(self.request(messages, schema, **how))
             if entry:
@@ -261,6 +283,12 @@ class Voice:
                 if simpler_form is None:
                     raise
                 form = simpler_form
+            except Unavailable as failure:
+                self._failed += not failure.final and failure.kind != NOT_ASKED
+                if self._failed < AT_FIRST:
+                    raise
+                told = f"expected a first answer, found {AT_FIRST} questions without one, the last: {failure}"
+                raise self.calls.end(Unavailable(told, failure.kind, final=True)) from None
             else:
                 self.note(form)
                 self._settled = True

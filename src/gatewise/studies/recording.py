@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from gatewise.errors import BadChoice, BrokenFile
+from gatewise.errors import BadChoice, BrokenFile, Unavailable
 from gatewise.files.recorded import Kinds, recording
 from gatewise.recordings import judges
 from gatewise.recordings.endpoints import Settings
@@ -18,6 +18,7 @@ from gatewise.recordings.ledger import Ledger
 from gatewise.recordings.prompts import PROMPTS, Prompt, read_prompt
 from gatewise.recordings.recorder import (
     COLUMNS,
+    NOT_JUDGED,
     Asking,
     Decide,
     Estimate,
@@ -30,7 +31,7 @@ from gatewise.recordings.recorder import (
     rows,
     walk,
 )
-from gatewise.recordings.voices import Ask, Calls, Purse, Tally, Voice, nobody
+from gatewise.recordings.voices import NOT_ASKED, Ask, Calls, Purse, Tally, Voice, nobody
 from gatewise.studies.designs import Asked, Design, Judging, Model
 from gatewise.studies.running import Outcome, Step, Work, make_folder
 from gatewise.studies.steps import code_digest, plans_of
@@ -67,6 +68,11 @@ class Count:
             self.judged += state.correct is not None
             if state.missing_reason:
                 self.missing[state.missing_reason] += 1
+
+    @property
+    def asked(self) -> bool:
+        """Whether every call was made that there was to make."""
+        return not any(reason.endswith(NOT_ASKED) for reason in self.missing)
 
 
 def recording_steps(limits: Limits) -> dict[str, Step]:
@@ -192,30 +198,23 @@ def _record(work: Work, limits: Limits) -> Outcome:
 
 async def _recorded(work: Work, limits: Limits) -> Outcome:
     """Ask what is missing, and write what was said, not yet judged, as one table a model."""
-    design, tally = work.design, Tally()
-    told: list[str] = []
-    written: list[Path] = []
-    whole = True
-    with ledger_of(design) as ledger:
-        purse = Purse(tally, limits.max_cost)
+    design = work.design
+    counts: dict[Path, Count] = {}
+    async with _sitting(work, limits) as sitting:
         for model in design.models:
-            asking, count = asking_of(model, design), Count()
-            calls = Calls(ledger, tally, purse, prices=model.prices)
-            async with _voice(model, work, limits, calls) as (voice, workers):
+            asking = asking_of(model, design)
+            calls = sitting.calls(model)
+            async with _voice(model, sitting, calls) as (voice, workers):
 
-                async def go(plan: Plan, voice: Voice = voice, asking: Asking = asking, count: Count = count) -> None:
-                    count.add(await walk(plan, voice, asking))
+                async def go(plan: Plan, voice: Voice = voice, asking: Asking = asking) -> None:
+                    await walk(plan, voice, asking)
 
-                await _through(work, limits, go, workers, tally, f"asking {model.name}")
-            if tally.stopped:
-                told.append(_told(model, count, tally))
-                return Outcome(told=(*told, _stopped(tally)), complete=False)
+                await _through(sitting, go, workers, f"asking {model.name}")
+            if sitting.tally.stopped:
+                return _ended(sitting, counts)
             path = design.recorded_path(model)
-            count = await _assembled(work, voice.offline(), asking, None, "", path)
-            written.append(path)
-            told.append(_told(model, count, tally))
-            whole &= not tally.failures
-    return Outcome(files=tuple(written), told=tuple(told), noted=whole)
+            counts[path] = await _assembled(sitting, voice.offline(), asking, None, "", path)
+    return _ended(sitting, counts)
 
 
 def _judge(work: Work, limits: Limits) -> Outcome:
@@ -230,45 +229,30 @@ def _judge(work: Work, limits: Limits) -> Outcome:
 
 async def _all_judged(work: Work, limits: Limits) -> Outcome:
     """Judge every answer in the ledger, and write the trace tables."""
-    design, tally = work.design, Tally()
-    judging = design.judge
-    told: list[str] = []
-    written: list[Path] = []
-    whole = True
-    with ledger_of(design) as ledger:
-        for model in design.models:
-            path = design.traces_path(model)
-            count = await judged(work, limits, ledger, model, judging, path, tally)
+    counts: dict[Path, Count] = {}
+    async with _sitting(work, limits) as sitting:
+        for model in work.design.models:
+            path = work.design.traces_path(model)
+            count = await _judged(sitting, model, work.design.judge, path)
             if count is None:
-                return Outcome(told=(*told, _stopped(tally)), complete=False)
-            written.append(path)
-            told.append(_told(model, count, tally))
-            whole &= not tally.failures
-    return Outcome(files=tuple(written), told=tuple(told), noted=whole)
+                return _ended(sitting, counts)
+            counts[path] = count
+    return _ended(sitting, counts)
 
 
-async def judged(
-    work: Work, limits: Limits, ledger: Ledger, model: Model, judging: Judging, path: Path, tally: Tally
-) -> Count | None:
+async def _judged(sitting: "_Sitting", model: Model, judging: Judging, path: Path) -> Count | None:
     """Write the trace table of a model by one judge, asking no answer anew; None where it was stopped before."""
-    design, asking = work.design, asking_of(model, work.design)
-    answers = Voice(
-        name_of(model, design, work.cache),
-        settings_of(model, design),
-        Calls(ledger, Tally(), Purse(Tally()), prices=model.prices),
-        nobody,
-    )
-    calls = Calls(ledger, tally, Purse(tally, limits.max_cost), prices=judging.prices)
-    async with _deciding(judging, work, limits, calls) as (decide, workers):
+    answers, asking = sitting.silent(model), asking_of(model, sitting.work.design)
+    async with _deciding(judging, sitting) as (decide, workers):
         if workers:
 
             async def go(plan: Plan) -> None:
                 await walk(plan, answers, asking, decide)
 
-            await _through(work, limits, go, workers, tally, f"judging {model.name}")
-            if tally.stopped:
+            await _through(sitting, go, workers, f"judging {model.name}")
+            if sitting.tally.stopped:
                 return None
-        return await _assembled(work, answers, asking, decide, judging.name, path)
+        return await _assembled(sitting, answers, asking, decide, judging.name, path)
 
 
 def rejudge(work: Work, limits: Limits, by: str, output: Path) -> list[tuple[Path, str]]:
@@ -279,11 +263,13 @@ def rejudge(work: Work, limits: Limits, by: str, output: Path) -> list[tuple[Pat
 
     async def all_models() -> list[tuple[Path, str]]:
         told = []
-        with ledger_of(work.design) as ledger:
+        async with _sitting(work, limits) as sitting:
             for model in work.design.models:
-                path, tally = output.with_name(output.name.replace("{model}", model.name)), Tally()
-                count = await judged(work, limits, ledger, model, judging, path, tally)
-                told.append((path, _told(model, count, tally) if count else _stopped(tally)))
+                path = output.with_name(output.name.replace("{model}", model.name))
+                count = await _judged(sitting, model, judging, path)
+                if count is None:
+                    raise Unavailable(_stopped(sitting.tally), NOT_ASKED)
+                told.append((path, _told(model.name, count)))
         return told
 
     return asyncio.run(all_models())
@@ -300,45 +286,110 @@ def _judging(name: str) -> Judging:
     return Judging(kind="exact")
 
 
+# What the steps share
+
+
+@dataclass
+class _Sitting:
+    """One step at work: the ledger, what may be spent, and what is known of the plans before anybody is asked."""
+
+    work: Work
+    limits: Limits
+    ledger: Ledger
+    total: int  # plans
+    kinds: Kinds  # of the columns that the sources have beside ours
+    tally: Tally
+    purse: Purse
+
+    def calls(self, asked: Asked) -> Calls:
+        """Return calls that count into the one tally and are paid from the one purse."""
+        return Calls(self.ledger, self.tally, self.purse, prices=asked.prices)
+
+    def silent(self, asked: Asked) -> Voice:
+        """Return what a model has said so far: a voice that asks nobody."""
+        name = name_of(asked, self.work.design, self.work.cache)
+        return Voice(name, settings_of(asked, self.work.design), self.calls(asked), nobody).offline()
+
+
+@asynccontextmanager
+async def _sitting(work: Work, limits: Limits) -> AsyncIterator[_Sitting]:
+    """Yield what a step works with; where there is a limit, after counting what the study has cost so far."""
+    total, kinds = _surveyed(work)
+    with ledger_of(work.design) as ledger:
+        ledger.require_room()
+        tally = Tally()
+        sitting = _Sitting(work, limits, ledger, total, kinds, tally, Purse(tally, limits.max_cost))
+        if limits.max_cost is not None:
+            await _count_spent(sitting)
+        yield sitting
+
+
+def _surveyed(work: Work) -> tuple[int, Kinds]:
+    """Return how many plans there are, and the columns of their sources, before anything is paid."""
+    total, plans = plans_in(work)
+    kinds = Kinds()
+    several = len(work.design.data) > 1  # in one, the reader sees to it
+    seen: set[int] = set()
+    for done, plan in enumerate(plans):
+        kinds.add(about(plan.question))
+        if several:
+            mark = hash(plan.question.id)
+            if mark in seen:
+                raise BrokenFile(
+                    f"expected every question id once in a study, found {plan.question.id!r} in two data sets. Make "
+                    "two studies of them, or rename it."
+                )
+            seen.add(mark)
+        if done % 256 == 0:
+            work.progress("reading plans", done, total)
+    return total, kinds
+
+
+async def _count_spent(sitting: _Sitting) -> None:
+    """Count every call of the study that the ledger has, of all models and of the judge."""
+    work, judging = sitting.work, sitting.work.design.judge
+    decide = None
+    if judging.kind == "model":
+        decide = by_model(sitting.silent(judging), prompt_of(judging, work.design), judging.attempts)
+    for model in work.design.models:
+        voice, asking = sitting.silent(model), asking_of(model, work.design)
+        for done, plan in enumerate(plans_in(work)[1]):
+            await walk(plan, voice, asking, decide)
+            if done % 256 == 0:
+                work.progress(f"counting what {model.name} cost", done, sitting.total)
+                await asyncio.sleep(0)  # an interrupt gets through
+
+
 async def _assembled(
-    work: Work, voice: Voice, asking: Asking, decide: Decide | None, judge: str, path: Path
+    sitting: _Sitting, voice: Voice, asking: Asking, decide: Decide | None, judge: str, path: Path
 ) -> Count:
     """Write a trace table from what is in the ledger."""
-    kinds, count = Kinds(), Count()
-    seen: set[str] = set()
-    for plan in plans_in(work)[1]:
-        kinds.add(about(plan.question))
-        if plan.question.id in seen:
-            raise BrokenFile(
-                f"expected every question id once in a study, found {plan.question.id!r} in two data sets. Make two "
-                "studies of them, or rename it."
-            )
-        seen.add(plan.question.id)
+    work, count = sitting.work, Count()
     make_folder(path.parent)
-    with recording(path, COLUMNS, kinds) as take:
+    with recording(path, COLUMNS, sitting.kinds) as take:
         for done, plan in enumerate(plans_in(work)[1]):
             states = await walk(plan, voice, asking, decide)
             count.add(states)
             for row in rows(plan, states, asking.label, asking.prompt.digest, judge):
                 take(row)
             if done % 256 == 0:
-                work.progress(f"writing {path.name}", done, len(seen))
+                work.progress(f"writing {path.name}", done, sitting.total)
+                await asyncio.sleep(0)  # an interrupt gets through
     return count
 
 
-async def _through(
-    work: Work, limits: Limits, go: Callable[[Plan], Awaitable[None]], workers: int, tally: Tally, what: str
-) -> None:
+async def _through(sitting: _Sitting, go: Callable[[Plan], Awaitable[None]], workers: int, what: str) -> None:
     """Walk through all plans; when the user interrupts, finish what is under way and no more."""
-    total, plans = plans_in(work)
+    tally, live, total = sitting.tally, sitting.limits.live, sitting.total
     done = 0
 
     def one_more() -> None:
         nonlocal done
         done += 1
-        limits.live(what, tally, done, total)
+        live(what, tally, done, total)
 
-    limits.live(what, tally, 0, total)
+    live(what, tally, 0, total)
+    plans = plans_in(sitting.work)[1]
     task = asyncio.ensure_future(
         record(plans, go, workers=workers, stopped=lambda: bool(tally.stopped), done=one_more)
     )
@@ -346,30 +397,35 @@ async def _through(
         await asyncio.shield(task)
     except asyncio.CancelledError:
         tally.stopped = tally.stopped or "interrupted"
-        limits.live("finishing what is under way", tally, done, total)
+        live("finishing what is under way", tally, done, total)
         await task
 
 
 @asynccontextmanager
-async def _voice(model: Asked, work: Work, limits: Limits, calls: Calls) -> AsyncIterator[tuple[Voice, int]]:
-    """Yield the voice of a model, and how many walks it can serve at once."""
-    settings = settings_of(model, work.design)
-    if limits.offline:
-        yield Voice(name_of(model, work.design, work.cache), settings, calls, nobody), 1
+async def _voice(asked: Asked, sitting: _Sitting, calls: Calls) -> AsyncIterator[tuple[Voice, int]]:
+    """Yield the voice of a model, and how many walks it can serve at once; what is under way in the end is stored."""
+    settings = settings_of(asked, sitting.work.design)
+    if sitting.limits.offline:
+        yield sitting.silent(asked), 1
         return
-    async with opened(model, work) as (name, ask, workers):
-        yield Voice(name, settings, calls, ask), workers
+    async with opened(asked, sitting.work) as (name, ask, workers):
+        try:
+            yield Voice(name, settings, calls, ask), workers
+        finally:
+            await calls.settled()
 
 
 @asynccontextmanager
-async def _deciding(judging: Judging, work: Work, limits: Limits, calls: Calls) -> AsyncIterator[tuple[Decide, int]]:
+async def _deciding(judging: Judging, sitting: _Sitting) -> AsyncIterator[tuple[Decide, int]]:
     """Yield who decides, and how many walks may ask at once; 0 where a verdict is a matter of looking."""
+    work, calls = sitting.work, sitting.calls(judging)
     if judging.kind == "model":
-        async with _voice(judging, work, limits, calls) as (voice, workers):
+        async with _voice(judging, sitting, calls) as (voice, workers):
             yield by_model(voice, prompt_of(judging, work.design), judging.attempts), workers
     elif judging.kind == "own":
         judge = judges.judge(judging.name, lambda name: work.own(name, "judge", "(question, answer) -> verdict"))
-        yield by_own(judge, calls, asks=not limits.offline), judging.concurrency
+        yield by_own(judge, calls, asks=not sitting.limits.offline), judging.concurrency
+        await calls.settled()
     else:
         yield judges.judge(judging.name), 0
 
@@ -402,14 +458,24 @@ def _require_prices(asked: Asked) -> None:
 # What is told
 
 
-def _told(model: Model, count: Count, tally: Tally) -> str:
-    parts = [f"{model.name}: {count.states:,} states, {count.answered:,} answered"]
+def _ended(sitting: _Sitting, counts: dict[Path, Count]) -> Outcome:
+    """Return how a step ended. One in which a call failed, or was not made, is done again by the next run."""
+    tally = sitting.tally
+    told = [_told(path.stem, count) for path, count in counts.items()]
+    priced = f"; {tally.cost:.4f} $ so far" if tally.cost else ""
+    told.append(f"{tally.asked:,} calls made, {tally.found:,} found in the ledger{priced}")
+    if tally.stopped:
+        return Outcome(told=(_stopped(tally), *told), complete=False)
+    whole = not tally.failures and all(count.asked for count in counts.values())
+    return Outcome(files=tuple(counts), told=tuple(told), noted=whole)
+
+
+def _told(name: str, count: Count) -> str:
+    parts = [f"{name}: {count.states:,} states, {count.answered:,} answered"]
     if count.judged:
         parts.append(f"{count.judged:,} judged")
-    parts += [f"{number:,} {reason}" for reason, number in sorted(count.missing.items()) if reason != "not judged"]
-    calls = f"{tally.asked:,} calls made, {tally.found:,} found in the ledger"
-    priced = f"; {tally.cost:.4f} $" if tally.cost else ""
-    return f"{', '.join(parts)}; {calls}{priced}"
+    parts += [f"{number:,} {reason}" for reason, number in sorted(count.missing.items()) if reason != NOT_JUDGED]
+    return ", ".join(parts)
 
 
 def _stopped(tally: Tally) -> str:

@@ -27,6 +27,7 @@ AFTER = {
     "replay": ("judge", "calibrate"),
     "report": ("plan", "judge", "calibrate", "replay"),
 }
+AGAIN = ""  # the digest of no input: a step that is known by it has left its files, and is done again
 ASKING = ("record", "judge")  # the steps that cost money: a dry run asks them what they would
 
 Progress = Callable[[str, int, int | None], None]  # what, done, of how many where known
@@ -37,7 +38,7 @@ class Outcome:
     """What a step did: the files it wrote, and a few words for the reader.
 
     One that is not complete is not noted, and no later step runs: running again goes on where it stopped. One that is
-    not `noted` is followed by the next, and done again in the next run: some of it may be had then.
+    not `noted` is followed by the next, now or later, and done again in the next run: some of it may be had then.
     """
 
     files: tuple[Path, ...] = ()
@@ -114,7 +115,6 @@ def run(
             raise BadChoice(f"expected a step among {', '.join(STEPS)}, found {name!r}{nearest(name, STEPS)}.")
     path = state_path(work.design)
     state = read_state(path)
-    now: set[str] = set()  # done in this run, noted or not
     stale: set[str] = set()  # in a dry run: steps that would run, so that later ones cannot know what they will read
     for name in STEPS:
         if only and name not in only:
@@ -146,10 +146,8 @@ def run(
         write_state(state, path)
         outcome = step.act(handed)
         if outcome.complete:
-            now.add(name)
-        if outcome.complete and outcome.noted:
             files = {_named(work.design, one): digest_of(one) for one in outcome.files}
-            state = state.noting(name, Noted(reads, files))
+            state = state.noting(name, Noted(reads if outcome.noted else AGAIN, files))
             write_state(state, path)
         yield Done(name, "done" if outcome.complete else "stopped", outcome.told, outcome.files)
         if not outcome.complete:
