@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import gatewise
+from browser import opened
 
 ROOT = Path(__file__).parents[1]
 
@@ -101,3 +102,19 @@ def test_the_reference_shows_no_docstring_as_markup():
     finally:
         sys.path.pop(0)
     assert reference.plain("a < b, `x < y`, *c*, d_e [f](g)") == r"a \< b, `x < y`, \*c\*, d\_e \[f\](g)"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (820, "light"), (1280, "light")])
+def test_a_browser_shows_the_pages_from_disk_and_asks_nobody(site, width, scheme):
+    with opened() as browser:
+        tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        asked, wrong = [], []
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("pageerror", lambda error: wrong.append(str(error)))
+        for name in ("index", "tutorial", "studies", "reference/index"):
+            tab.goto((site / f"{name}.html").as_uri())
+            tab.wait_for_timeout(200)
+            assert tab.locator("h1").is_visible()
+            assert tab.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), f"{name} at {width}"
+        assert not [url for url in asked if not url.startswith(("file:", "data:"))]
+        assert not wrong
