@@ -71,8 +71,7 @@ async def walk(plan: Plan, voice: Voice, asking: Asking, decide: Decide | None =
     """Return the states of a plan, depth by depth; one whose slice is empty is the state before it, copied."""
     found: list[State] = []
     for depth in range(plan.depths):
-        new = len(plan.reveals(depth))
-        if depth and not new:
+        if depth and not plan.reveals(depth):
             found.append(
                 replace(
                     found[-1],
@@ -86,7 +85,7 @@ async def walk(plan: Plan, voice: Voice, asking: Asking, decide: Decide | None =
             )
             continue
         state = await _answered(plan, depth, voice, asking)
-        found.append(await _judged(replace(state, new_passages=new), plan.question, decide))
+        found.append(await _judged(state, plan.question, decide))
     return found
 
 
@@ -94,7 +93,8 @@ async def _answered(plan: Plan, depth: int, voice: Voice, asking: Asking) -> Sta
     """Return a state without its verdict; an unreadable reply is asked for again, as another attempt."""
     messages = answer_messages(asking.prompt, plan, depth)
     schema = answer_schema(asking.prompt)
-    state, cost, tokens_in, tokens_out = State(depth), 0.0, 0, 0
+    new = len(plan.reveals(depth))
+    state, cost, tokens_in, tokens_out = State(depth, new_passages=new), 0.0, 0, 0
     reason = NOT_ASKED
     for attempt in range(asking.attempts):
         try:
@@ -111,6 +111,7 @@ async def _answered(plan: Plan, depth: int, voice: Voice, asking: Asking) -> Sta
         tokens_out += completion.output_tokens or 0
         state = State(
             depth,
+            new_passages=new,
             cost_usd=cost if cost == cost else None,
             input_tokens=tokens_in if completion.input_tokens is not None else None,
             output_tokens=tokens_out if completion.output_tokens is not None else None,

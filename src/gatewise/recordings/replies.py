@@ -130,8 +130,8 @@ def token_probability(completion: Completion) -> float | None:
     They can be told if the tokens, put together, hold the content exactly once: some servers list tokens of reasoning
     before it, or one that ends the turn. A token that holds a quote as well as a piece of the answer counts.
     """
-    span = answer_span(completion.content, completion.finish)
-    if span is None or not completion.tokens:
+    span = answer_span(completion.content, completion.finish) if completion.tokens else None
+    if span is None:
         return None
     try:
         content = completion.content.encode()
