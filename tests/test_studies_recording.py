@@ -238,3 +238,19 @@ def test_a_second_interrupt_ends_at_once_and_what_was_stored_is_whole(tmp_path):
         assert "Run the same command again" in error
         assert process.returncode == 130
     assert kept(tmp_path) == []
+
+
+def test_a_dry_run_tells_what_judging_would_ask(run, tmp_path):
+    with Scripted() as server:
+        told = run(server, ONE + JUDGE, only=("plan", "record"))
+        path = tmp_path / "study.toml"
+        work = running.Work(read_study(path), cache=tmp_path, dry_run=True)
+        steps = local_steps() | recording_steps(Limits())
+        (told,) = (done.told for done in running.run(work, steps, only=("judge",)))
+        assert told[0].startswith("one: 0 verdicts in the ledger; at most 24 calls to make, about ")
+        assert told[0].endswith(" $")
+        run(server, ONE + JUDGE)
+        (tmp_path / "s" / "state.json").unlink()
+        told = [done.told for done in running.run(work, steps)][2]
+        assert told[0].startswith("one: 24 verdicts in the ledger; at most 0 calls to make, about 0 tokens")
+        assert server.total == 48

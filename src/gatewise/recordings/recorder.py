@@ -304,6 +304,13 @@ class Estimate:
     input_tokens: int = 0  # of the calls, at four bytes a token
     output_tokens: int = 0  # at most
 
+    def add(self, request: Request, most: int) -> None:
+        """Take in a call that is to be made, whose reply has so many tokens at most."""
+        size = sum(len(one["content"].encode("utf-8", "replace")) for one in request.body["messages"])
+        self.calls += 1
+        self.input_tokens += size // BYTES_A_TOKEN
+        self.output_tokens += most
+
     def price(self, prices: Prices | None) -> float | None:
         """Return what the calls may cost in US dollars, each reply as long as it may be."""
         if prices is None:
@@ -328,12 +335,38 @@ def estimate(plans: Iterable[Plan], voice: Voice, asking: Asking) -> Estimate:
             if voice.calls.known(request):
                 found.had += 1
                 continue
-            found.calls += 1
-            size = sum(len(one["content"].encode("utf-8", "replace")) for one in request.body["messages"])
-            found.input_tokens += size // BYTES_A_TOKEN
-            found.output_tokens += voice.settings.max_tokens
+            found.add(request, voice.settings.max_tokens)
             if asking.p_true:
-                found.signals += 1
-                found.input_tokens += size // BYTES_A_TOKEN
-                found.output_tokens += 1
+                found.add(request, 1)
+                found.calls, found.signals = found.calls - 1, found.signals + 1
     return found
+
+
+def estimate_verdicts(
+    plans: Iterable[Plan], answers: Voice, asking: Asking, judge: Voice, prompt: Prompt
+) -> Estimate:
+    """Return what judging would ask: a call for each distinct answer, and for each that is not there yet."""
+    found = Estimate()
+    with asyncio.Runner() as run:
+        for plan in plans:
+            _estimate_verdicts_of(plan, run.run(walk(plan, answers, asking)), judge, prompt, found)
+    return found
+
+
+def _estimate_verdicts_of(plan: Plan, states: Iterable[State], judge: Voice, prompt: Prompt, found: Estimate) -> None:
+    question, told = plan.question, set[str]()
+    for state in states:
+        found.states += 1
+        if state.depth and not plan.reveals(state.depth):
+            found.copied += 1
+            continue
+        if state.answer in told:
+            continue
+        messages = verdict_messages(prompt, question.text, question.references, state.answer or "")
+        request = judge.request(messages, VERDICT_SCHEMA, kind="verdict")
+        if state.answer is not None:
+            told.add(state.answer)
+            if judge.calls.known(request):
+                found.had += 1
+                continue
+        found.add(request, judge.settings.max_tokens)

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -27,6 +27,7 @@ from gatewise.recordings.recorder import (
     by_model,
     by_own,
     estimate,
+    estimate_verdicts,
     record,
     rows,
     walk,
@@ -220,8 +221,7 @@ async def _recorded(work: Work, limits: Limits) -> Outcome:
 def _judge(work: Work, limits: Limits) -> Outcome:
     judging = work.design.judge
     if work.dry_run:
-        asks = judging.kind == "model"
-        return Outcome(told=("one call for each distinct answer, where it was not judged before",) if asks else ())
+        return Outcome(told=_verdicts_estimated(work) if judging.kind == "model" else ())
     if limits.max_cost is not None and judging.kind == "model":
         _require_prices(judging)
     return asyncio.run(_all_judged(work, limits))
@@ -484,25 +484,51 @@ def _stopped(tally: Tally) -> str:
 
 def _estimated(work: Work) -> tuple[str, ...]:
     """Return what recording would ask, a line a model; whatever is in the ledger is not asked again."""
-    design = work.design
     told: list[str] = []
+    with _looked_into(work) as silent:
+        for model in work.design.models:
+            asking = asking_of(model, work.design)
+            found = estimate(plans_in(work)[1], silent(model), asking)
+            signals = f" and up to {found.signals:,} for P(True)" if found.signals else ""
+            told.append(
+                f"{model.name}: {found.states:,} states, {found.copied:,} of them copies, {found.had:,} in the ledger"
+                f"; {found.calls:,} calls to make{signals}, {_priced(found, model)}"
+            )
+    return tuple(told)
+
+
+def _verdicts_estimated(work: Work) -> tuple[str, ...]:
+    """Return what judging would ask, a line a model; an answer that is not there yet counts as one of its own."""
+    told: list[str] = []
+    judging = work.design.judge
+    with _looked_into(work) as silent:
+        for model in work.design.models:
+            asking, prompt = asking_of(model, work.design), prompt_of(judging, work.design)
+            found = estimate_verdicts(plans_in(work)[1], silent(model), asking, silent(judging), prompt)
+            told.append(
+                f"{model.name}: {found.had:,} verdicts in the ledger; at most {found.calls:,} calls to make, "
+                f"{_priced(found, judging)}"
+            )
+    return tuple(told)
+
+
+@contextmanager
+def _looked_into(work: Work) -> Iterator[Callable[[Asked], Voice]]:
+    """Yield what makes the voice of a model by what the ledger has, if there is one; no file changes."""
+    design = work.design
     with ExitStack() as stack:
         ledger = None
         if design.ledger.is_file():
             ledger = stack.enter_context(Ledger.open(design.ledger, readonly=True))
-        for model in design.models:
-            calls = Calls(ledger, Tally(), Purse(Tally()), prices=model.prices)
-            voice = Voice(name_of(model, design, work.cache), settings_of(model, design), calls, nobody)
-            told.append(_estimate_told(model, estimate(plans_in(work)[1], voice, asking_of(model, design))))
-    return tuple(told)
+
+        def silent(asked: Asked) -> Voice:
+            calls = Calls(ledger, Tally(), Purse(Tally()), prices=asked.prices)
+            return Voice(name_of(asked, design, work.cache), settings_of(asked, design), calls, nobody)
+
+        yield silent
 
 
-def _estimate_told(model: Model, found: Estimate) -> str:
-    price = found.price(model.prices)
-    signals = f" and up to {found.signals:,} for P(True)" if found.signals else ""
+def _priced(found: Estimate, asked: Asked) -> str:
+    price = found.price(asked.prices)
     cost = "no price named" if price is None else f"at most {price:,.2f} $"
-    return (
-        f"{model.name}: {found.states:,} states, {found.copied:,} of them copies, {found.had:,} in the ledger; "
-        f"{found.calls:,} calls to make{signals}, about {found.input_tokens:,} tokens in and at most "
-        f"{found.output_tokens:,} out, {cost}"
-    )
+    return f"about {found.input_tokens:,} tokens in and at most {found.output_tokens:,} out, {cost}"
