@@ -31,6 +31,8 @@ bench: .venv/dev
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/plans.py
 	$(BIN)/python benchmarks/record.py
+	$(BIN)/python benchmarks/kills.py
+	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/page.py
 
 format: .venv/dev

@@ -19,7 +19,7 @@ def main() -> None:
     kills, seed = (int(value) for value in (*sys.argv[1:], "100", "0")[:2])
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, killing.serving(0.02) as url:
-        found = killing.killed(Path(folder), url, 25, kills, random.Random(seed))
+        found = killing.killed(Path(folder), url, 15, kills, random.Random(seed))
     print(f"  {found.kills} kills of {len(found.in_studies)} studies, seed {seed}, {time.monotonic() - begun:.0f} s")
     print(f"  {found.distinct:,} distinct calls, {found.requests:,} that the server saw")
     print(f"  {found.under_way} calls caught before their reply was kept, {found.again} asked again")

@@ -424,8 +424,10 @@ async def _deciding(judging: Judging, sitting: _Sitting) -> AsyncIterator[tuple[
             yield by_model(voice, prompt_of(judging, work.design), judging.attempts), workers
     elif judging.kind == "own":
         judge = judges.judge(judging.name, lambda name: work.own(name, "judge", "(question, answer) -> verdict"))
-        yield by_own(judge, calls, asks=not sitting.limits.offline), judging.concurrency
-        await calls.settled()
+        try:
+            yield by_own(judge, calls, asks=not sitting.limits.offline), judging.concurrency
+        finally:
+            await calls.settled()
     else:
         yield judges.judge(judging.name), 0
 
