@@ -250,3 +250,25 @@ def test_a_model_in_this_process_is_left_to_record(tmp_path):
         write_batches(work, tmp_path)
     with pytest.raises(BadChoice, match="expected a model among q, found 'p'"):
         write_batches(work, tmp_path, "p")
+
+
+def test_the_commands_say_what_was_written_and_what_became_of_it(tmp_path, study):
+    path = study("told", NOWHERE)
+    wrote = gatewise("batch", "write", path, "--model", "one")
+    assert wrote.returncode == 0, wrote.stderr
+    files, _, then = wrote.stdout.splitlines()
+    assert files.startswith("39 requests to m-1 (39 of kind answer), ")
+    assert files.endswith("answers-one.jsonl")
+    assert then == "Run them, then: gatewise batch read STUDY.TOML RESULTS…"
+    results = tmp_path / "results.jsonl"
+    lines = engine(tmp_path / "told" / "batch" / "answers-one.jsonl")
+    results.write_text("\n".join([*lines[1:], '{"custom_id": "x", "error": "the engine died \\u001b[2J"}']))
+    read = gatewise("batch", "read", path, results)
+    assert read.returncode == 0, read.stderr
+    assert read.stdout.splitlines()[:2] == [
+        "38 replies of 39 lines added, 0 in the ledger before",
+        "1 failed: server (the engine died \\x1b[2J)",
+    ]
+    assert "Write what is still missing" in read.stdout
+    gone = gatewise("batch", "read", path, tmp_path / "none.jsonl")
+    assert (gone.returncode, "No such file" in gone.stderr) == (2, True)

@@ -60,7 +60,8 @@ def write(
         kinds = ", ".join(f"{count:,} of kind {kind}" for kind, count in one.requests.items())
         tell(f"{sum(one.requests.values()):,} requests to {one.model} ({kinds}), {one.size:,} bytes  {one.path}")
     if sheets:
-        tell("\nRun them, then: gatewise batch read STUDY.TOML RESULTS…")
+        tell("")
+        tell("Run them, then: gatewise batch read STUDY.TOML RESULTS…")
     else:
         tell("nothing is missing: gatewise run STUDY.TOML asks nobody and goes on")
 
@@ -121,7 +122,7 @@ def _as_json(found: "Intakes") -> dict[str, object]:
 
 def _tell_intakes(found: "Intakes") -> None:
     intake = found.intake
-    parts = [f"{intake.lines:,} lines: {intake.added:,} replies added, {intake.known:,} in the ledger before"]
+    parts = [f"{intake.added:,} replies of {intake.lines:,} lines added, {intake.known:,} in the ledger before"]
     parts += [f"{intake.repeated:,} repeated"] if intake.repeated else []
     parts += [f"{intake.foreign:,} foreign to this study"] if intake.foreign else []
     tell(", ".join(parts))
@@ -134,4 +135,5 @@ def _tell_intakes(found: "Intakes") -> None:
     for note in found.notes:
         say(note)
     whole = all(not one.missing for one in found.models.values())
-    tell("\nWrite what is still missing: gatewise batch write STUDY.TOML" if not whole else "\nNothing is missing.")
+    tell("")
+    tell("Nothing is missing." if whole else "Write what is still missing: gatewise batch write STUDY.TOML")

@@ -143,7 +143,9 @@ def export(
         found = {"ledger": str(ledger), "calls": calls, "output": str(output)}
         print_json({"schema": "gatewise.ledger-export/1", **found})
         return
-    tell(f"{calls:,} calls\n\nwritten  {output}")
+    tell(f"{calls:,} calls")
+    tell("")
+    tell(f"written  {output}")
 
 
 @ledger_app.command("merge")
