@@ -21,12 +21,12 @@ def test_a_key_changes_with_endpoint_body_and_attempt_and_with_nothing_else():
         one.again(),
     ]
     assert len({one.key, *(other.key for other in others)}) == 5
-    assert Request(ENDPOINT, {"seed": 1, "model": "m"}, kind="verdict").key == one.key
+    assert Request(ENDPOINT, {"model": "m", "seed": 1}, kind="verdict").key == one.key
 
 
-def test_a_body_is_sent_as_ascii_with_its_keys_in_order_whatever_its_text():
+def test_a_body_is_sent_as_ascii_in_the_order_given_which_is_the_order_in_which_a_schema_is_answered():
     body = {"b": "\ud800 \u202e é", "a": [1.5, None]}
-    assert as_sent(body) == '{"a":[1.5,null],"b":"\\ud800 \\u202e \\u00e9"}'
+    assert as_sent(body) == '{"b":"\\ud800 \\u202e \\u00e9","a":[1.5,null]}'
     assert json.loads(as_sent(body)) == body
 
 

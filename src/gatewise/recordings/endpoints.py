@@ -182,7 +182,14 @@ def request_body(
         body["top_logprobs"] = settings.top_logprobs if top_logprobs is None else top_logprobs
     if schema is not None and form.schema != "plain":
         body["response_format"] = _response_format(form.schema, schema)
-    return body | dict(settings.extra)
+    return body | {name: _sorted(value) for name, value in sorted(settings.extra.items())}
+
+
+def _sorted(value: Any) -> Any:
+    """Return a value whose mappings are in the order of their keys, however a file has them."""
+    if isinstance(value, Mapping):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(one) for one in value] if isinstance(value, list) else value
 
 
 def _response_format(kind: Schema, schema: Mapping[str, Any]) -> dict[str, Any]:
