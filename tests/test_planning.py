@@ -159,10 +159,10 @@ def test_an_unknown_similarity_or_embedder_is_refused_with_the_nearest_name(tmp_
     with pytest.raises(BadChoice, match="did you mean lexical"):
         Ranking.of("lexcal")
     with asyncio.Runner() as run:
-        with embedding("lexical", "nonsense", "", "", tmp_path, run) as by:
+        with embedding("lexical", "nonsense", "", str, tmp_path, run) as by:
             assert by is None
         for name, said in (("minilmm", "did you mean minilm"), ("minilm", "gatewise fetch model minilm")):
-            with pytest.raises(BadChoice, match=said), embedding("dense", name, "", "", tmp_path, run):
+            with pytest.raises(BadChoice, match=said), embedding("dense", name, "", str, tmp_path, run):
                 pass
 
 

@@ -6,17 +6,19 @@ import signal
 import subprocess
 import sys
 import time
+from traceback import walk_tb
 
 import pyarrow.parquet as pq
 import pytest
 
 import disks
-from gatewise.cli.terminal import own
+from gatewise.cli.terminal import key_from, own
 from gatewise.errors import BadChoice, BrokenFile, Unavailable
 from gatewise.recordings.ledger import Ledger
+from gatewise.recordings.transformer import name_of
 from gatewise.studies import running
 from gatewise.studies.designs import read_study
-from gatewise.studies.recording import Limits, recording_steps
+from gatewise.studies.recording import Limits, recording_steps, rejudge
 from gatewise.studies.steps import local_steps
 from scripted import Scripted
 
@@ -56,7 +58,7 @@ def run(tmp_path):
     def go(server, text=ONE + EXACT, only=("plan", "record", "judge"), **limits):
         path = tmp_path / "study.toml"
         path.write_text(text.format(url=server.url))
-        work = running.Work(read_study(path), cache=tmp_path, own=own)
+        work = running.Work(read_study(path), cache=tmp_path, own=own, key=key_from)
         steps = local_steps() | recording_steps(Limits(**limits))
         return {done.step: done for done in running.run(work, steps, only=only)}
 
@@ -254,3 +256,57 @@ def test_a_dry_run_tells_what_judging_would_ask(run, tmp_path):
         told = [done.told for done in running.run(work, steps)][2]
         assert told[0].startswith("one: 24 verdicts in the ledger; at most 0 calls to make, about 0 tokens")
         assert server.total == 48
+
+
+def test_a_dry_run_knows_what_the_ledger_has_of_plans_that_no_words_rank(run, tmp_path):
+    text = ONE + EXACT + '[plan]\nsimilarity = "dense"\nembedder = "{url}"\nembedding_model = "e"\n'
+    with Scripted() as server:
+        run(server, text, only=("plan", "record"))
+        work = running.Work(read_study(tmp_path / "study.toml"), cache=tmp_path, dry_run=True)
+        steps = local_steps() | recording_steps(Limits())
+        (done,) = running.run(work, steps, fresh=("record",), only=("record",))
+        assert done.told[0].startswith("one: 24 states, 0 of them copies, 24 in the ledger; 0 calls to make")
+
+
+def test_a_dry_run_of_another_judge_writes_nothing(run, tmp_path):
+    with Scripted() as server:
+        run(server)
+        path = tmp_path / "study.toml"
+        work = running.Work(read_study(path), cache=tmp_path, own=own, dry_run=True)
+        ((table, told),) = rejudge(work, Limits(), "f1@0.5", tmp_path / "again.parquet")
+        assert told == "one: 24 states, 24 answered, would be judged by f1@0.5; no model is asked"
+        assert not table.exists()
+        assert server.total == 24
+
+
+def test_no_frame_of_an_error_holds_a_key(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("CANARY_KEY", "sk-canary-of-a-key")
+    text = ONE.replace("prices", 'key_env = "CANARY_KEY"\nprices') + EXACT
+    text += '[plan]\nsimilarity = "dense"\nembedder = "{url}"\nembedding_model = "e"\nkey_env = "CANARY_KEY"\n'
+    for shut in ("m-1", "e"):
+        with (
+            Scripted(script=lambda body, time, shut=shut: 401 if body["model"] == shut else None) as server,
+            pytest.raises(Unavailable) as caught,
+        ):
+            run(server, text)
+        frames = [frame for frame, _ in walk_tb(caught.tb) if frame.f_code.co_filename != __file__]
+        assert len(frames) > 4
+        for frame in frames:
+            held = repr(frame.f_locals)
+            assert "sk-canary" not in held, frame
+
+
+def test_a_hugging_face_model_records_and_judges_a_study(run, tmp_path):
+    pytest.importorskip("torch", reason="needs the extra gatewise[transformers]")
+    from test_transformer import build
+
+    build(tmp_path / "tiny", positions=4096)
+    text = ONE.replace('url = "{url}"\nmodel = "m-1"\n', 'transformer = "tiny"\nmax_tokens = 4\nbatch = 4\n')
+    with Scripted() as server:
+        ended = run(server, text + '[judge]\nkind = "model"\ntransformer = "tiny"\nmax_tokens = 4\n')
+        assert ended["judge"].how == "done"
+        assert ended["record"].told[-1].startswith("72 calls made")  # three attempts at an answer that none can read
+        again = run(server, text + '[judge]\nkind = "exact"\n')
+        assert again["record"].how == "unchanged"
+    assert {row["missing_reason"].split(":")[0] for row in rows(tmp_path)} == {"unreadable"}
+    assert {row["served_model"] for row in rows(tmp_path)} == {name_of(tmp_path / "tiny")}

@@ -237,8 +237,9 @@ def plan(
     with progress() as advance, asyncio.Runner() as run:
         found = planning.survey(source, recipe, advance)
         warn(found.warnings)
-        key = key_from(key_env)
-        with planning.embedding(similarity, embedder, embedding_model, key, cache_folder(), run, ledger=ledger) as by:
+        with planning.embedding(
+            similarity, embedder, embedding_model, lambda: key_from(key_env), cache_folder(), run, ledger=ledger
+        ) as by:
             ranking = planning.Ranking.of(similarity, by, lambda name: own(name, "similarity", "of a question"))
             header = planning.header(source, recipe, ranking, found, run)
             counts: dict[str, PlanCount] = {}

@@ -90,14 +90,15 @@ def judge(
         return
     from gatewise.studies.recording import Limits, rejudge
 
-    with opened(study, dry_run=False) as (work, live):
+    with opened(study, dry_run=dry_run) as (work, live):
         told = rejudge(work, Limits(max_cost, offline, live), by, output)
     if as_json:
-        print_json({"schema": "gatewise.judge/1", "judge": by, "files": [str(path) for path, _ in told]})
+        files = [str(path) for path, _ in told]
+        print_json({"schema": "gatewise.judge/1", "judge": by, "dry_run": dry_run, "files": files})
         return
     for path, line in told:
         tell(line)
-        tell(f"written  {path}")
+        tell(f"{'would write' if dry_run else 'written'}  {path}")
 
 
 @contextmanager

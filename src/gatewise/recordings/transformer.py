@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -206,16 +207,16 @@ class Transformer:
         mask = torch.tensor([[0] * (width - len(job.prompt)) + [1] * len(job.prompt) for job in jobs], device=device)
         places = (mask.cumsum(-1) - 1).clamp(min=0)
         most = max([1, *(job.top for job in jobs if job.top)])
-        cache = None
+        kept = None
         with torch.inference_mode():
             while any(not job.finish for job in jobs):
                 if self._over.is_set() or all(job.gone.is_set() for job in jobs):
                     raise RuntimeError("stopped")
                 out = self._net(
-                    input_ids=ids, attention_mask=mask, position_ids=places, past_key_values=cache, use_cache=True,
+                    input_ids=ids, attention_mask=mask, position_ids=places, past_key_values=kept, use_cache=True,
                     logits_to_keep=1,
                 )  # fmt: skip
-                cache = out.past_key_values
+                kept = out.past_key_values
                 chances = torch.log_softmax(out.logits[:, -1].float(), dim=-1)
                 best = chances.topk(min(most, chances.shape[-1]), dim=-1)
                 numbers, values = best.indices.tolist(), best.values.tolist()
@@ -279,15 +280,39 @@ class Transformer:
 
 
 def name_of(model: str | Path, commit: str | None = None) -> str:
-    """Return what the ledger knows a model by: a folder by the digest of its files, a hub's model by its commit."""
+    """Return what the ledger knows a model by: a folder by the digest of its files, a hub's model by its commit.
+
+    Without a commit it is that of the hub's cache, which is the one that was loaded last.
+    """
     folder = Path(model)
     if not folder.is_dir():
+        commit = commit or _cached(str(model))
         return f"transformers:{model}@{commit[:12] if commit else 'unknown'}"
     files = sorted(
         one for one in folder.iterdir() if one.suffix in (".safetensors", ".json", ".jinja", ".txt", ".model")
     )
-    lines = "".join(f"{one.name} {sha256(one)}\n" for one in files)
+    lines = "".join(f"{one.name} {_digest(one, one.stat().st_mtime_ns)}\n" for one in files)
     return f"transformers:{folder.resolve().name}@sha256:{hashlib.sha256(lines.encode()).hexdigest()[:12]}"
+
+
+@cache
+def _digest(path: Path, changed: int) -> str:
+    """Return the digest of a file; weights are large, and a study asks for their name more than once."""
+    return sha256(path)
+
+
+def _cached(model: str) -> str:
+    """Return the commit of a hub's model that the hub's cache holds, empty where it holds none."""
+    try:
+        from huggingface_hub import try_to_load_from_cache
+        from huggingface_hub.errors import HFValidationError
+    except ImportError:  # comes with transformers
+        return ""
+    try:
+        found = try_to_load_from_cache(model, "config.json")
+    except HFValidationError:  # no name of a model there: opening it says so
+        return ""
+    return Path(found).parent.name if isinstance(found, str) else ""
 
 
 def _libraries() -> tuple[Any, Any]:

@@ -360,7 +360,7 @@ def embedding(
     similarity: str,
     by: str,
     model: str,
-    key: str,
+    key: Callable[[], str],
     cache: Path,
     run: asyncio.Runner,
     *,
@@ -385,7 +385,7 @@ def embedding(
             url = f"{by.rstrip('/')}/embeddings"
 
             async def call(body: Mapping[str, Any]) -> Any:
-                return await post(opened, url, body, key=key, patience=patience)
+                return await post(opened, url, body, key=key(), patience=patience)
 
             if ledger is None:
                 yield Endpoint(model, call)

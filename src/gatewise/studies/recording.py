@@ -5,7 +5,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -159,9 +159,19 @@ def name_of(asked: Asked, design: Design, cache: Path) -> str:
     """Return what the ledger knows an endpoint by, without opening it."""
     if asked.url:
         return settings_of(asked, design).address
+    if asked.transformer:
+        from gatewise.recordings.transformer import name_of as transformer_name
+
+        return transformer_name(_from_folder(asked.transformer, design))
     from gatewise.recordings.local import name_of as local_name
 
-    return local_name(asked.local, cache)
+    return local_name(_from_folder(asked.local, design), cache)
+
+
+def _from_folder(model: str, design: Design) -> str:
+    """Return a model's name, or the path of its files: like all paths of a study, it starts at the study's folder."""
+    path = design.folder / model
+    return str(path) if path.is_file() or (path / "config.json").is_file() else model
 
 
 @asynccontextmanager
@@ -170,17 +180,23 @@ async def opened(asked: Asked, work: Work) -> AsyncIterator[tuple[str, Ask, int]
     if asked.url:
         from gatewise.recordings.chats import chat
 
-        key = work.key(asked.key_env) if asked.key_env else ""
-        if asked.key_env and not key:
+        if asked.key_env and not work.key(asked.key_env):
             raise BadChoice(
                 f"expected a key for {asked.model} in the environment variable {asked.key_env}, found none. Set it."
             )
-        async with chat(settings_of(asked, work.design), key=key) as endpoint:
+        settings = settings_of(asked, work.design)
+        async with chat(settings, key=work.key(asked.key_env)) as endpoint:  # the key in no name of ours
             yield endpoint.name, lambda request: endpoint(request.body), asked.concurrency
+    elif asked.transformer:
+        from gatewise.recordings.transformer import Transformer
+
+        place = _from_folder(asked.transformer, work.design)
+        with Transformer(place, device=asked.device or "auto", batch=asked.batch) as model:
+            yield model.name, lambda request: model(request.body), 2 * asked.batch  # the next batch waits, full
     else:
         from gatewise.recordings.local import Local, model_file
 
-        path = model_file(asked.local, work.cache)
+        path = model_file(_from_folder(asked.local, work.design), work.cache)
         with Local(path, threads=asked.threads, context=asked.context) as local:
             yield local.name, lambda request: local(request.body), 1  # one at a time, so that depths share a cache
 
@@ -261,11 +277,14 @@ def rejudge(work: Work, limits: Limits, by: str, output: Path) -> list[tuple[Pat
     if len(work.design.models) > 1 and "{model}" not in output.name:
         raise BadChoice(f"expected {{model}} in -o for {len(work.design.models)} models, found {output}. Add it.")
 
+    paths = [output.with_name(output.name.replace("{model}", model.name)) for model in work.design.models]
+    if work.dry_run:
+        return list(zip(paths, _answers_to_judge(replace(work, planned=True), judging), strict=True))
+
     async def all_models() -> list[tuple[Path, str]]:
         told = []
         async with _sitting(work, limits) as sitting:
-            for model in work.design.models:
-                path = output.with_name(output.name.replace("{model}", model.name))
+            for model, path in zip(work.design.models, paths, strict=True):
                 count = await _judged(sitting, model, judging, path)
                 if count is None:
                     raise Unavailable(_stopped(sitting.tally), NOT_ASKED)
@@ -512,6 +531,25 @@ def _verdicts_estimated(work: Work) -> tuple[str, ...]:
                 f"{_priced(found, judging)}"
             )
     return tuple(told)
+
+
+def _answers_to_judge(work: Work, judging: Judging) -> list[str]:
+    """Return what judging by a judge that asks no model would look at, a line a model."""
+
+    async def all_models() -> list[str]:
+        told = []
+        with _looked_into(work) as silent:
+            for model in work.design.models:
+                voice, asking, count = silent(model), asking_of(model, work.design), Count()
+                for plan in plans_in(work)[1]:
+                    count.add(await walk(plan, voice, asking))
+                told.append(
+                    f"{model.name}: {count.states:,} states, {count.answered:,} answered, would be judged by "
+                    f"{judging.name}; no model is asked"
+                )
+        return told
+
+    return asyncio.run(all_models())
 
 
 @contextmanager

@@ -55,6 +55,7 @@ class Work:
     cache: Path  # where fetched data sets and weights are
     dry_run: bool = False
     fresh: bool = False  # whether this step was asked to start anew
+    planned: bool = False  # whether the plans that stand are known to be those of the design
     own: Callable[[str, str, str], Any] = lambda name, what, shape: _no_own(name)
     key: Callable[[str], str] = lambda variable: ""  # the key that an environment variable holds
     progress: Progress = lambda what, done, total: None
@@ -122,7 +123,8 @@ def run(
         if name not in steps:
             yield Done(name, "absent")
             continue
-        step, handed = steps[name], replace(work, fresh=name in fresh)
+        planned = "plan" not in stale and "plan" in state.steps
+        step, handed = steps[name], replace(work, fresh=name in fresh, planned=planned)
         if work.dry_run and (stale & set(AFTER[name]) or name in fresh):
             stale.add(name)
             yield Done(name, "would run", _told_dry(name, step, handed))

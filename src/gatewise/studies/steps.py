@@ -82,6 +82,7 @@ def code_digest(function: Any) -> str:
 
 def _plan(work: Work) -> Outcome:
     design, written, told = work.design, [], []
+    plan = design.plan
     make_folder(design.out / "plans")
     with asyncio.Runner() as run:
         for data in design.data:
@@ -89,11 +90,15 @@ def _plan(work: Work) -> Outcome:
             found = planning.survey(source, recipe, work.progress)
             work.warn(found.warnings)
             keep = planning.kept(found.splits, data.splits, data.limit)
-            plan = design.plan
-            key = work.key(plan.key_env)
             make_folder(design.ledger.parent)
             with planning.embedding(
-                plan.similarity, plan.embedder, plan.embedding_model, key, work.cache, run, ledger=design.ledger
+                plan.similarity,
+                plan.embedder,
+                plan.embedding_model,
+                lambda: work.key(plan.key_env),
+                work.cache,
+                run,
+                ledger=design.ledger,
             ) as embedder:
                 ranking = Ranking.of(
                     plan.similarity, embedder, lambda name: work.own(name, "similarity", "of a question")
@@ -111,10 +116,10 @@ def _plan(work: Work) -> Outcome:
 def plans_of(data: Data, work: Work) -> tuple[int, Iterator[Plan]]:
     """Return how many plans a data set has, and the plans.
 
-    In a dry run they are made here, ranked by words alone: the order of passages hardly moves a count of tokens, and
-    no vector is paid for.
+    A dry run that finds none makes them here, ranked by words alone: the order of passages hardly moves a count of
+    tokens, and no vector is paid for.
     """
-    if not work.dry_run:
+    if work.planned or not work.dry_run:
         header, plans = files.read_plans(work.design.plans_path(data))
         return int(header["questions"]), plans
     source, recipe = source_of(data, work), recipe_of(work.design)
