@@ -54,6 +54,7 @@ FOREIGN = {
     "xllamacpp": {"recordings/local"},
     "torch": {"recordings/transformer"},
     "transformers": {"recordings/transformer"},
+    "huggingface_hub": {"recordings/transformer"},
     "jinja2": {"recordings/transformer"},
     "matplotlib": {"reports/panels"},
     "onnxruntime": {"recordings/embedders"},
