@@ -1,4 +1,4 @@
-# make demo    what gatewise does, in one command
+# make demo    the bundled study from questions to report, then the paper (FRESH=1 asks the model anew)
 # make test    what CI runs: format, lint, types, all tests
 # make docs    the documentation site, into site/
 # make bench   speed against named peers, side by side
@@ -12,8 +12,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo test docs bench lock format
 
-demo: .venv/core
+demo: .venv/demo
+	$(BIN)/gatewise demo -o report $(if $(FRESH),--fresh)
 	$(BIN)/gatewise paper
+	@echo && echo "The bundled study: open report/index.html"
 
 test: .venv/dev
 	$(BIN)/ruff format --check .
@@ -53,6 +55,11 @@ lock:
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
+.venv/demo: requirements/demo.txt .venv/core
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements/demo.txt
+	touch $@
+
 .venv/dev: requirements/dev.txt .venv/core
 	$(BIN)/pip install --quiet --require-hashes --requirement requirements/dev.txt
+	-$(BIN)/gatewise fetch model smollm2-135m  # what tests of the embedded model ask; they are skipped without it
 	touch $@

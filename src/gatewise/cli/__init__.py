@@ -13,6 +13,7 @@ import typer
 from gatewise.cli import (
     agreements,
     batches,
+    demos,
     exploring,
     gates,
     ledgers,
@@ -55,6 +56,7 @@ for command in (replays.check, replays.calibrate, replays.replay, replays.fronti
 app.command()(gates.gate)
 app.command()(reports.report)
 app.command()(exploring.explore)
+app.command()(demos.demo)
 app.command()(questions.fetch)
 for step in (studies.run, studies.record, studies.judge):
     app.command()(step)

@@ -1,6 +1,6 @@
 """Commands over whole studies: run, and its steps that ask, record and judge."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +12,7 @@ from gatewise.errors import BadChoice
 
 if TYPE_CHECKING:
     from gatewise.recordings.voices import Tally
+    from gatewise.studies.designs import Design
     from gatewise.studies.recording import Live
     from gatewise.studies.running import Done, Work
 
@@ -103,11 +104,18 @@ def judge(
 
 @contextmanager
 def opened(study: Path, *, dry_run: bool) -> "Iterator[tuple[Work, Live]]":
-    """Yield the work on a study, and what shows how asking goes."""
-    from gatewise.studies import running
+    """Yield the work on the study of a file, and what shows how asking goes."""
     from gatewise.studies.designs import read_study
 
-    design = read_study(study)
+    with at_work(read_study(study), dry_run=dry_run) as (work, live):
+        yield work, live
+
+
+@contextmanager
+def at_work(design: "Design", *, dry_run: bool) -> "Iterator[tuple[Work, Live]]":
+    """Yield the work on a design, and what shows how asking goes."""
+    from gatewise.studies import running
+
     with progress() as advance:
 
         def live(what: str, tally: "Tally", done: int, total: int) -> None:
@@ -124,35 +132,49 @@ def opened(study: Path, *, dry_run: bool) -> "Iterator[tuple[Work, Live]]":
 def _run(
     study: Path,
     only: tuple[str, ...],
-    fresh: list[str] | tuple[str, ...],
+    fresh: Sequence[str],
     *,
     dry_run: bool,
     max_cost: float | None,
     offline: bool,
     as_json: bool,
 ) -> None:
+    with opened(study, dry_run=dry_run) as (work, live):
+        show(work, live, only, fresh, max_cost=max_cost, offline=offline, as_json=as_json)
+
+
+def show(
+    work: "Work",
+    live: "Live",
+    only: Sequence[str],
+    fresh: Sequence[str],
+    *,
+    max_cost: float | None,
+    offline: bool,
+    as_json: bool,
+) -> None:
+    """Run the steps of a study, and tell how each ended."""
     from gatewise.studies import running
     from gatewise.studies.closing import closing_steps
     from gatewise.studies.recording import Limits, recording_steps
     from gatewise.studies.steps import local_steps
 
     ended: list[Done] = []
-    with opened(study, dry_run=dry_run) as (work, live):
-        steps = local_steps() | recording_steps(Limits(max_cost, offline, live)) | closing_steps()
-        for done in running.run(work, steps, fresh=fresh, only=only):
-            ended.append(done)
-            if not as_json:
-                first, *more = done.told or ("",)
-                tell(f"{done.step:10} {done.how:10} {first}".rstrip())
-                for line in more:
-                    tell(f"{'':21} {line}")
+    steps = local_steps() | recording_steps(Limits(max_cost, offline, live)) | closing_steps()
+    for done in running.run(work, steps, fresh=fresh, only=only):
+        ended.append(done)
+        if not as_json:
+            first, *more = done.told or ("",)
+            tell(f"{done.step:10} {done.how:10} {first}".rstrip())
+            for line in more:
+                tell(f"{'':21} {line}")
     if as_json:
         print_json(
             {
                 "schema": "gatewise.run/1",
                 "study": work.design.study.name,
                 "out": str(work.design.out),
-                "dry_run": dry_run,
+                "dry_run": work.dry_run,
                 "steps": [
                     {
                         "step": one.step,
@@ -164,7 +186,7 @@ def _run(
                 ],
             }
         )
-    elif not dry_run:
+    elif not work.dry_run:
         tell("")
         tell(f"in  {work.design.out}")
     if any(one.how == "stopped" for one in ended):

@@ -1,6 +1,6 @@
 """Values ⇄ files: the only room that opens one."""
 
-from gatewise.files.bundled import QUESTIONS, published, reconstruction
+from gatewise.files.bundled import LEDGER, QUESTIONS, STUDY, TRACES, published, reconstruction
 from gatewise.files.disk import digest_of
 from gatewise.files.gates import write_gate
 from gatewise.files.maps import FRONTIER_COLUMNS, frontier_rows, read_map, write_csv, write_map
@@ -10,7 +10,10 @@ from gatewise.files.traces import read_traces, write_traces
 
 __all__ = [
     "FRONTIER_COLUMNS",
+    "LEDGER",
     "QUESTIONS",
+    "STUDY",
+    "TRACES",
     "digest_of",
     "frontier_rows",
     "plan_json",

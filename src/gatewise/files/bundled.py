@@ -1,4 +1,4 @@
-"""What ships with the package: published numbers, reconstructions, and questions of our own."""
+"""What ships: published numbers, reconstructions, questions of our own, and a recorded study of them."""
 
 import json
 from importlib import resources
@@ -10,6 +10,9 @@ from gatewise.replays.traces import Traces
 
 DATA = Path(str(resources.files("gatewise") / "data"))
 QUESTIONS = DATA / "worldfacts.jsonl"
+STUDY = DATA / "worldfacts.toml"
+LEDGER = DATA / "worldfacts.sqlite"  # packed, and never written to: it is opened as what cannot change
+TRACES = DATA / "worldfacts.parquet"
 
 
 def published() -> dict[str, Any]:

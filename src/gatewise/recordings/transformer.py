@@ -282,8 +282,11 @@ class Transformer:
 def name_of(model: str | Path, commit: str | None = None) -> str:
     """Return what the ledger knows a model by: a folder by the digest of its files, a hub's model by its commit.
 
-    Without a commit it is that of the hub's cache, which is the one that was loaded last.
+    Without a commit it is that of the hub's cache, which is the one that was loaded last. A name that the ledger has
+    stays what it is, so that what was recorded elsewhere can be read here.
     """
+    if str(model).startswith("transformers:"):
+        return str(model)
     folder = Path(model)
     if not folder.is_dir():
         commit = commit or _cached(str(model))

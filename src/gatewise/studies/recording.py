@@ -334,8 +334,9 @@ class _Sitting:
 async def _sitting(work: Work, limits: Limits) -> AsyncIterator[_Sitting]:
     """Yield what a step works with; where there is a limit, after counting what the study has cost so far."""
     total, kinds = _surveyed(work)
-    with ledger_of(work.design) as ledger:
-        ledger.require_room()
+    with ledger_of(work.design, readonly=limits.offline) as ledger:
+        if not limits.offline:
+            ledger.require_room()
         tally = Tally()
         sitting = _Sitting(work, limits, ledger, total, kinds, tally, Purse(tally, limits.max_cost))
         if limits.max_cost is not None:
@@ -399,6 +400,8 @@ async def _assembled(
 
 async def _through(sitting: _Sitting, go: Callable[[Plan], Awaitable[None]], workers: int, what: str) -> None:
     """Walk through all plans; when the user interrupts, finish what is under way and no more."""
+    if sitting.limits.offline:
+        return
     tally, live, total = sitting.tally, sitting.limits.live, sitting.total
     done = 0
 
@@ -456,10 +459,11 @@ def asking_of(model: Model, design: Design) -> Asking:
     return Asking(model.name, prompt_of(model, design), model.attempts, model.p_true)
 
 
-def ledger_of(design: Design) -> Ledger:
-    """Return the ledger of the design, open; made, where there is none."""
-    make_folder(design.ledger.parent)
-    return Ledger.open(design.ledger)
+def ledger_of(design: Design, *, readonly: bool = False) -> Ledger:
+    """Return the ledger of a design, open; one that is only read may stand where nobody writes."""
+    if not readonly:
+        make_folder(design.ledger.parent)
+    return Ledger.open(design.ledger, readonly=readonly)
 
 
 def plans_in(work: Work) -> tuple[int, Iterator[Plan]]:
