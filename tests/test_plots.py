@@ -208,3 +208,49 @@ def test_thirty_models_stand_in_rows_of_three(gpt):
     assert len({round(axes.get_position().x0, 6) for axes in figure.axes}) == 3
     assert len({round(axes.get_position().y0, 6) for axes in figure.axes}) == 10
     assert written(figure, "png", dpi=50)
+
+
+def odd(confidence, correct, depths=4, traces=2):
+    rows = [(place, depth) for place in range(traces) for depth in range(depths)]
+    return Traces.from_columns(
+        {
+            "trace_id": [f"q{place}" for place, _ in rows],
+            "depth": [depth for _, depth in rows],
+            "confidence": [confidence(place, depth) for place, depth in rows],
+            "correct": [correct(place, depth) for place, depth in rows],
+            "split": ["calibration" if place % 2 else "test" for place, _ in rows],
+        }
+    )
+
+
+ODD = {
+    "one trace, never right": odd(lambda place, depth: 0.2, lambda place, depth: False),
+    "certain and right or wrong": odd(lambda place, depth: place // 2 % 2, lambda place, depth: place < 9, traces=16),
+    "no confidence, no verdict": odd(lambda place, depth: None, lambda place, depth: None, traces=8),
+    "one depth": odd(lambda place, depth: place / 30, lambda place, depth: place % 3 > 0, depths=1, traces=30),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_traces_are_drawn_whole_and_no_number_stands_on_an_axis(name):
+    one = findings_of(ODD[name])
+    for draw in figures([one]).values():
+        figure = draw([one])
+        renderer = figure.canvas.get_renderer()
+        figure.draw(renderer)
+        texts = texts_of(figure)
+        assert not [text for text in texts if text.get_text() in ("-0.0", "1 states")]
+        boxes = [(text.get_text(), text.get_window_extent(renderer).padded(-0.5)) for text in texts]
+        for place, (text, box) in enumerate(boxes):
+            assert min(box.x0, figure.bbox.x1 - box.x1) > -1, text
+            for other, another in boxes[:place]:
+                assert not box.overlaps(another), (draw.__name__, text, other)
+        for axes in figure.axes:
+            for line in axes.get_lines():
+                if (line.get_gid() or "").startswith("reliability-"):
+                    assert not line.get_clip_on()
+
+
+def test_a_panel_without_a_verdict_says_so():
+    (axes,) = risk_coverage([findings_of(ODD["no confidence, no verdict"])]).axes
+    assert [text.get_text() for text in axes.texts] == ["no answers with a verdict"]

@@ -130,6 +130,9 @@ def risk_coverage(
             axes.yaxis.set_major_formatter(_percent)
             axes.tick_params(labelleft=place % columns == 0)
         for axes in panels[0]:
+            if not any(len(line.get_xdata()) for line in axes.get_lines()):
+                style = {"transform": axes.transAxes, "ha": "center", "va": "center", "color": GREY}
+                axes.text(0.5, 0.5, "no answers with a verdict", **style)
             axes.set_xlim(0, 1.03)
             axes.set_ylim(0, min(1.03, 1.08 * highest))
         finish(figure, margins, entries, x="coverage (%)", y="selective risk (%)")
@@ -209,7 +212,7 @@ def accuracy_cost(
             axes.yaxis.set_major_formatter(_percent)
             axes.tick_params(labelleft=place % columns == 0)
         for axes in panels[0]:
-            axes.set_xlim(left=-0.04 * max(axes.get_xlim()[1], 1e-9))
+            axes.set_xlim(left=-0.085 * max(axes.get_xlim()[1], 1e-9))  # room for a number beside a mark at no cost
             axes.set_ylim(0, min(1.03, 1.1 * highest))
         for one, axes in zip(found, panels[0], strict=True):
             _number_budgets(axes, one)
@@ -243,12 +246,14 @@ def _number_budgets(axes: Any, one: Findings) -> None:
     known = [(point.mean_cost or 0.0, point.overall_accuracy or 0.0) for point in points]
     scale = 72 / axes.figure.dpi
     taken = [(x * scale, y * scale) for x, y in (axes.transData.transform(place) for place in known)]
+    (left, bottom), (end, top) = (axes.bbox.get_points() * scale).tolist()
     for name, some in steps.items():
         for step in reversed(some):
             place = (step.point.mean_cost or 0.0, step.point.overall_accuracy or 0.0)
             x, y = (value * scale for value in axes.transData.transform(place))
             for right, up in ((0, 9), (9, 0), (-9, 0), (0, -9), (8, 8), (-8, 8), (8, -8), (-8, -8)):
-                if all(abs(x + right - a) >= 7.5 or abs(y + up - b) >= 8.5 for a, b in taken):
+                inside = left + 4 <= x + right <= end + 4 and bottom + 5 <= y + up <= top + 5
+                if inside and all(abs(x + right - a) >= 7.5 or abs(y + up - b) >= 8.5 for a, b in taken):
                     style = {"textcoords": "offset points", "ha": "center", "va": "center", "size": SMALL}
                     axes.annotate(f"{step.at:.0f}", place, (right, up), color=STYLES[name][0], **style)
                     taken.append((x + right, y + up))
@@ -300,7 +305,7 @@ def _diagrams(blocks: Sequence[tuple[str, Sequence[tuple[str, Mapping[str, list[
     return figure
 
 
-STRIP = 0.34  # how far below 0 the counts of states stand
+STRIP = 0.42  # how far below 0 the counts of states stand
 
 
 def _diagram(axes: Any, scores: Mapping[str, list[Bin]]) -> list[tuple[Any, str]]:
@@ -315,8 +320,10 @@ def _diagram(axes: Any, scores: Mapping[str, list[Bin]]) -> list[tuple[Any, str]
             if one.mean_score is not None and one.accuracy is not None
         ]
         x, y = [mean for mean, _, _, _ in known], [share for _, share, _, _ in known]
-        axes.vlines(x, [low for *_, low, _ in known], [high for *_, high in known], color=colour, linewidth=0.9)
+        ends = ([low for *_, low, _ in known], [high for *_, high in known])
+        axes.vlines(x, *ends, color=colour, linewidth=0.9, clip_on=False)  # a score of 0 or 1 is shown whole
         style = {"marker": marker, "markersize": 3.2, "color": colour, "linestyle": dashes, "linewidth": 0.8}
+        style |= {"clip_on": False}
         (line,) = axes.plot(x, y, gid=f"reliability-{name}", zorder=3, **style)
         entries.append((line, f"{name}, Wilson 95 %"))
         shift = 0.05 if len(scores) == 1 else (0.03, 0.07)[place]
@@ -329,12 +336,13 @@ def _diagram(axes: Any, scores: Mapping[str, list[Bin]]) -> list[tuple[Any, str]
         side = "right" if fullest[1] > 0.5 else "left"
         axes.text(
             min(max(fullest[1], 0.02), 0.98),
-            -0.115,
-            f"{fullest[0]:,} states",
+            0.235 - STRIP,
+            f"{fullest[0]:,} state{'s' if fullest[0] > 1 else ''}",
             size=SMALL,
             ha=side,
             va="bottom",
             color=GREY,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
         )
     axes.axhline(0, color=GREY, linewidth=0.5)
     axes.set_xlim(0, 1)
@@ -367,10 +375,11 @@ def transitions_by_depth(found: Sequence[Findings], *, width: float = PAGE) -> F
             mark = {"marker": "D", "markersize": 4.2, "markerfacecolor": "white", "color": BLACK}
             (line,) = axes.plot(depths, net, linestyle="none", gid="net", **mark)
             if len(depths) <= 5:
-                for depth, high, low in zip(depths, up, down, strict=True):
+                for depth, high, low, mean in zip(depths, up, down, net, strict=True):
                     style = {"ha": "center", "size": SMALL, "textcoords": "offset points"}
-                    axes.annotate(f"{100 * high:.1f}", (depth, high), (0, 2), va="bottom", **style)
-                    axes.annotate(f"{-100 * low:.1f}", (depth, low), (0, -2), va="top", **style)
+                    above, below = (5 if abs(end - mean) < 0.04 * (high - low) + 1e-3 else 2 for end in (high, low))
+                    axes.annotate(f"{100 * high:.1f}", (depth, high), (0, above), va="bottom", **style)
+                    axes.annotate(f"{100 * abs(low):.1f}", (depth, low), (0, -below), va="top", **style)
             reach += [*up, *down]
             axes.axhline(0, color=BLACK, linewidth=0.6)
             axes.set_xticks(depths if len(depths) <= 10 else depths[:: len(depths) // 5])
@@ -379,8 +388,9 @@ def transitions_by_depth(found: Sequence[Findings], *, width: float = PAGE) -> F
             axes.yaxis.set_major_formatter(lambda value, place: f"{abs(100 * value):.0f}")
             axes.tick_params(labelleft=place % columns == 0)
             entries += [(helpful, "wrong → right"), (harmful, "right → wrong"), (line, "net")]
+        span = max(reach) - min(reach)
         for axes in panels[0]:
-            axes.set_ylim(min(reach) - 0.14 * max(reach), 1.16 * max(reach))
+            axes.set_ylim(min(reach) - 0.15 * span, max(reach) + 0.13 * span)
         finish(figure, margins, entries, x="into depth", y="transitions (%)")
     return figure
 
