@@ -512,10 +512,73 @@ def test_printing_shows_numbers_curves_and_the_first_rows_on_white(show):
     assert shown.tab.inner_text("#shown") == "the first 200 of 2,457"
     assert shown.look("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not shown.tab.is_visible("#copy-command")
+    heads, cells = ("#head > div", "#rows > div:first-child > div")
+    places = """(one) => [...document.querySelectorAll(one)].filter((one) => one.offsetParent)
+      .map((one) => Math.round(one.getBoundingClientRect().left))"""
+    assert shown.look(places, heads) == shown.look(places, cells)
+    assert shown.tab.is_visible("#head >> text=Outcome")
     assert shown.tab.is_visible("#risk")
     shown.tab.emulate_media(media="screen")
     shown.look("dispatchEvent(new Event('afterprint'))")
     assert shown.rows().count() < 40
+
+
+def test_paper_says_which_of_several_models_it_shows(show):
+    rows = [(model, place) for model in ("first", "second") for place in range(4)]
+    columns = {"trace_id": [str(place) for _, place in rows], "model": [model for model, _ in rows]}
+    rest = {"depth": [0] * 8, "confidence": [0.5] * 8, "correct": [True] * 8}
+    shown = show(page_text(Traces.from_columns(columns | rest)), "#model=second")
+    shown.tab.emulate_media(media="print")
+    assert shown.tab.is_visible("#set")
+    assert shown.tab.inner_text("#set >> option:checked") == "second"
+
+
+def test_a_name_that_turns_the_line_around_turns_nothing_else(show):
+    evil = "one\u202etwo"
+    columns = {"trace_id": ["a", "b"], "depth": [0, 0], "confidence": [0.5, 0.6], "correct": [True, False]}
+    columns |= {"model": [evil] * 2, "kind": [evil, "plain"]}
+    shown = show(page_text(Traces.from_columns(columns)), "#question=0")
+    shown.tab.select_option("#column", index=1)
+    shown.painted()
+    for place in ("#about", "#numbers-aside", "#question-about"):
+        bare = f"""[...document.querySelector("{place}").childNodes].filter((one) => one.nodeType === Node.TEXT_NODE)
+          .map((one) => one.textContent).join("")"""
+        assert "\u202e" in shown.tab.text_content(place)
+        assert "\u202e" not in shown.look(bare)
+
+
+def test_a_set_without_a_verdict_is_drawn_inside_its_charts_and_says_so(show):
+    rows = [(str(place), depth) for place in range(5) for depth in range(4)]
+    columns = {"trace_id": [name for name, _ in rows], "depth": [depth for _, depth in rows]}
+    traces = Traces.from_columns(columns | {"confidence": [None] * 20, "correct": [None] * 20})
+    shown = show(page_text(traces))
+    assert shown.tab.text_content("#risk").endswith("no answers with a verdict")
+    marks = shown.tab.locator("#cost .large, #cost .small")
+    assert marks.count() == 5
+    frame = shown.tab.locator("#cost").bounding_box()
+    for place in range(5):
+        box = marks.nth(place).bounding_box()
+        assert box["x"] + box["width"] <= frame["x"] + frame["width"]
+
+
+def test_two_numbers_that_are_compared_never_look_alike(show):
+    columns = {"trace_id": ["a"] * 2, "depth": [0, 1], "confidence": [0.69999999, 0.7], "correct": [True, True]}
+    shown = show(page_text(Traces.from_columns(columns)), "#question=0")
+    said = shown.tab.locator("#walk .gates p.raw").all_inner_texts()
+    assert said == ["raw 0.69999999 < 0.7: goes on", "raw commits here: 0.7 ≥ 0.7"]
+
+
+def test_axes_of_any_price_can_be_read(show):
+    for unit in (2e-7, 0.0004, 1, 2_500_000):
+        rows = [(str(place), depth) for place in range(9) for depth in range(3)]
+        columns = {"trace_id": [name for name, _ in rows], "depth": [depth for _, depth in rows]}
+        columns |= {"confidence": [0.3 + depth / 4 for _, depth in rows], "correct": [depth > 0 for _, depth in rows]}
+        shown = show(page_text(Traces.from_columns(columns | {"cost": [unit * depth for _, depth in rows]})))
+        for width in (360, 1400):
+            shown.tab.set_viewport_size({"width": width, "height": 800})
+            shown.painted()
+            assert shown.look(OVERLAPPING) == []
+            assert shown.look(OUTSIDE) == []
 
 
 def test_a_browser_that_cannot_unpack_the_page_says_so(browser, tmp_path):

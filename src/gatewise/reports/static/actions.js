@@ -132,6 +132,7 @@ function listen() {
   });
   for (const [when, now] of [["beforeprint", true], ["afterprint", false]]) addEventListener(when, () => {
     printing = now;
+    if (!now) measureRoom(); // on paper the table had no window
     showTable();
   });
   let across = 0;

@@ -30,6 +30,7 @@ const curve = (name, budget) => {
   const row = Math.min(budget, surface.cost.length / (surface.thresholds.length + 1) - 1);
   return Array.from(surface.thresholds, (_, place) => ratios(point(group, surface, row, place)));
 };
+const never = (name, budget) => ratios(operatingPoint(subset(), name, Infinity, budget)); // what commits to nothing costs
 
 const hundredfold = (value) => plain(100 * value);
 
@@ -39,7 +40,7 @@ const CHARTS = {
     names: ["coverage, %", "wrong among answered, %"],
   },
   cost: {
-    x: "mean_cost", y: "overall_accuracy", right: 20, xs: plain,
+    x: "mean_cost", y: "overall_accuracy", right: 20, xs: brief,
     names: ["mean cost", "overall accuracy, %"],
   },
 };
@@ -56,7 +57,8 @@ function drawChart(id) {
   const bases = known.map(([name, one]) => [name, ratios(one)]).filter(([, one]) => drawable(one));
   // The second chart shows every budget of the gate at once, and its axes may not jump as a slider moves.
   const shown = id === "risk" ? [] : everyDepth();
-  const steps = shown.flatMap((budget) => shownNames().flatMap((name) => curve(name, budget)));
+  const steps = shown.flatMap((budget) =>
+    shownNames().flatMap((name) => [...curve(name, budget), never(name, budget)]));
   const all = [...curves.flatMap(([, points]) => points), ...bases.map(([, one]) => one), ...steps];
   const most = (what) => all.reduce((top, one) => Math.max(top, one[what] ?? 0), 0);
   const xs = id === "risk" ? { most: 1, step: 0.25 } : nice(most(chart.x));
@@ -78,20 +80,37 @@ function drawChart(id) {
   }
   still.append(label(box.left - 36, 12, chart.names[1], "start"));
   still.append(label(box.right, height - 4, chart.names[0], "end"));
-  for (const [name, points] of curves) {
-    const places = points.map((one) => [chart.x_of(one[chart.x]), chart.y_of(one[chart.y])]);
-    if (places.length) still.append(draw("path", { d: line(places) }, `curve ${name}`));
+  const at = (one) => [chart.x_of(one[chart.x]), chart.y_of(one[chart.y])];
+  const traced = curves.map(([name, points]) => [name, points.map(at)]).filter(([, places]) => places.length);
+  for (const [name, places] of traced) still.append(draw("path", { d: line(places) }, `curve ${name}`));
+  if (!traced.length && !bases.length) {
+    still.append(label((box.left + box.right) / 2, (box.top + box.bottom) / 2, "no answers with a verdict"));
   }
-  const { squares, names } = drawBaselines(id, bases, box);
+  const { squares, names } = drawBaselines(id, bases, box, traced.map(([, places]) => places));
   still.append(...squares);
   chart.moving = draw("g", {});
   svg.replaceChildren(still, chart.moving, ...names); // a mark may not hide a name
 }
 
-// Baselines as hollow squares with names that keep apart from each other.
-function drawBaselines(id, bases, box) {
+// Whether a drawn line passes through a box.
+function crosses(places, { left, right, top, bottom }) {
+  const inside = ([x, y]) => x >= left && x <= right && y >= top && y <= bottom;
+  return places.some((to, at) => {
+    const from = places[Math.max(0, at - 1)];
+    const steps = 1 + Math.floor((Math.abs(to[0] - from[0]) + Math.abs(to[1] - from[1])) / 4);
+    for (let step = 0; step <= steps; step++) {
+      const part = step / steps;
+      if (inside([from[0] + (to[0] - from[0]) * part, from[1] + (to[1] - from[1]) * part])) return true;
+    }
+    return false;
+  });
+}
+
+// Baselines as hollow squares with names that keep apart from each other, and from the curves where there is room.
+function drawBaselines(id, bases, box, curves) {
   const chart = CHARTS[id];
-  const marks = bases.map(([name, one]) => ({ name, x: chart.x_of(one[chart.x]), y: chart.y_of(one[chart.y]) }));
+  const called = (name) => name.replace("rag@", "RAG@");
+  const marks = bases.map(([name, one]) => ({ name: called(name), x: chart.x_of(one[chart.x]), y: chart.y_of(one[chart.y]) }));
   const names = [];
   if (id === "risk") {
     marks.sort((a, b) => a.y - b.y);
@@ -105,12 +124,19 @@ function drawBaselines(id, bases, box) {
   } else {
     const taken = [];
     for (const mark of [...marks].sort((a, b) => a.x - b.x)) {
-      const wide = 6.4 * mark.name.length;
+      const wide = 6.4 * mark.name.length + (mark.name.startsWith("RAG") ? 14 : 0);
       const x = Math.min(Math.max(mark.x, box.left + wide / 2), box.right + chart.right - wide / 2);
       const beside = (one) => Math.abs(one.x - x) < (one.wide + wide) / 2 + 4;
       const free = (y) => y < box.bottom - 2 && !taken.some((one) => beside(one) && Math.abs(one.y - y) < 13);
-      const y = [20, -11, 34, -25, 48, -39].map((shift) => mark.y + shift).find(free) ?? mark.y + 20;
+      const highest = x - wide / 2 < box.left + 90 ? box.top + 4 : box.top - 12; // the axis has its name there
+      const clear = (y) =>
+        !curves.some((one) => crosses(one, { left: x - wide / 2, right: x + wide / 2, top: y - 11, bottom: y + 4 })) &&
+        !marks.some((one) => Math.abs(one.x - x) < wide / 2 + 5 && one.y > y - 15 && one.y < y + 8);
+      const places = [20, -11, 34, -25, 48, -39].map((shift) => mark.y + shift).filter((y) => y > highest && free(y));
+      const y = places.find(clear) ?? places[0] ?? mark.y + 20;
       taken.push({ x, y, wide });
+      const [from, to] = y > mark.y ? [mark.y + 4, y - 11] : [mark.y - 4, y + 4];
+      if (Math.abs(y - mark.y) > 22) names.push(draw("line", { x1: mark.x, y1: from, x2: x, y2: to }, "thread"));
       names.push(label(x, y, mark.name));
     }
   }

@@ -16,6 +16,8 @@ const price = (value) => {
 const count = new Intl.NumberFormat("en").format;
 const exact = (value) => (value === null ? "nothing to divide by" : String(value));
 const plain = (value) => String(Math.round(value * 1e4) / 1e4);
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 2 }).format;
+const brief = (value) => (Math.abs(value) >= 1e5 ? compact(value) : value && Math.abs(value) < 1e-3 ? value.toPrecision(1) : plain(value));
 const clipped = (value, most = 300) => (value.length > most ? `${value.slice(0, most)}…` : value);
 
 const NAMES = ["raw", "calibrated"];
@@ -44,9 +46,10 @@ function fillControls() {
   $("value").replaceChildren(...values.map((_, at) => new Option(`${valueName(at)}  ·  ${count(subsets[at].n)}`, at)));
   $("value").value = view.value;
   $("value").hidden = view.column < 0;
-  const model = file.sets.length > 1 || set().model === null ? "" : `${set().model} · `;
+  const model = file.sets.length > 1 || set().model === null ? [] : [make("bdi", "", set().model), " · "];
   const size = `${count(set().n)} questions × ${depths} ${depths === 1 ? "depth" : "depths"}`;
-  $("about").textContent = `${model}${size} · split ${file.split} · signal ${set().signal}`;
+  const [split, signal] = [file.split, set().signal].map((one) => make("bdi", "", String(one)));
+  $("about").replaceChildren(...model, `${size} · split `, split, " · signal ", signal);
   $("find").value = view.find;
   document.documentElement.dataset.theme = view.theme;
   $("theme").textContent = `Theme: ${view.theme || "system"}`;
@@ -105,8 +108,9 @@ function showNumbers(points) {
   const baselines = Object.entries(group.baselines).map(([name, one]) => rowOfNumbers(name, "baseline", one));
   $("numbers").tBodies[0].replaceChildren(...gates, ...baselines);
   const column = set().groupings[view.column]?.column;
-  const which = column === undefined ? "" : `${clipped(column, 60)}: ${valueName(view.value)}, `;
-  $("numbers-aside").textContent = `${which}${count(group.n)} questions`;
+  const parts = column === undefined ? [] : [clipped(column, 60), valueName(view.value)];
+  const [of, which] = parts.map((one) => make("bdi", "", one));
+  $("numbers-aside").replaceChildren(...(of ? [of, ": ", which, ", "] : []), `${count(group.n)} questions`);
 }
 
 function showFlows(counts) {
@@ -117,6 +121,7 @@ function showFlows(counts) {
     OUTCOMES.forEach((one, at) => {
       const part = make("i", `i-${one}`);
       part.style.flex = `${by[at]} 0 0`;
+      part.hidden = !by[at];
       part.title = `${word(one)}: ${count(by[at])}`;
       if (by[at] > 0.08 * subset().n) part.textContent = count(by[at]);
       bar.append(part);

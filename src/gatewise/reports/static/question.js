@@ -1,23 +1,29 @@
 // One question: its walk, depth by depth, and where each gate stopped.
 
+// Two numbers that are compared, with as many digits as it takes to tell them apart.
+function beside(one, other) {
+  const short = [one, other].map(plain);
+  return one !== other && short[0] === short[1] ? [one, other].map(String) : short;
+}
+
 function gateAt(name, depth, stop, state, last) {
   const line = make("p", name, make("b", "", name), " ");
   const score = name === "raw" ? state.raw : state.calibrated;
-  const value = score === null ? "no confidence" : plain(score);
+  const than = (sign, bound) => beside(score, bound).join(` ${sign} `);
   let said;
   if (depth > stop.depth) {
     said = "not reached";
     line.classList.add("past");
   } else if (depth < stop.depth) {
-    said = score === null ? "no confidence: goes on" : `${value} < ${plain(view.hi)}: goes on`;
+    said = score === null ? "no confidence: goes on" : `${than("<", view.hi)}: goes on`;
   } else {
     line.classList.add("stop");
     const why = depth === last ? "no more evidence" : "budget spent";
     said = {
-      [COMMIT]: `commits here: ${value} ≥ ${plain(view.hi)}`,
-      [ABSTAIN]: `abstains: ${why}, ${value} ≤ ${plain(view.lo)}`,
-      [ESCALATE]: score === null ? `escalates: ${why}, no confidence` : `escalates: ${why}, ${value} between lo and hi`,
-    }[stop.action];
+      [COMMIT]: () => `commits here: ${than("≥", view.hi)}`,
+      [ABSTAIN]: () => `abstains: ${why}, ${than("≤", view.lo)}`,
+      [ESCALATE]: () => `escalates: ${why}, ${score === null ? "no confidence" : `${plain(score)} between lo and hi`}`,
+    }[stop.action]();
   }
   line.append(make("span", "", said));
   return line;
@@ -53,8 +59,10 @@ async function showQuestion() {
   if (asked() !== before) return;
   const { id, question, about, states, stops, evidence } = book;
   $("question-heading").textContent = question ?? "(no question text)";
-  const known = about.filter(([, value]) => value !== null).map(([name, value]) => `${name} ${clipped(value)}`);
-  $("question-about").textContent = [`id ${clipped(id)}`, ...known].join(" · ");
+  const known = [["id", id], ...about].filter(([, value]) => value !== null);
+  $("question-about").replaceChildren(...known.flatMap(([name, value], at) => [
+    at ? " · " : "", make("bdi", "", name), " ", make("bdi", "", clipped(value)),
+  ]));
   const open = new Set([...$("walk").querySelectorAll("details[open]")].map((one) => one.dataset.depth));
   const same = $("walk").dataset.row === `${view.set}.${row}`;
   const furthest = Math.max(...Object.values(stops).map((stop) => stop.depth));
