@@ -242,6 +242,35 @@ def test_a_second_interrupt_ends_at_once_and_what_was_stored_is_whole(tmp_path):
     assert kept(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("more", "status"), [("requests_per_minute = 2", None), ("", 503)], ids=["for its turn", "for another try"]
+)
+def test_an_interrupt_waits_for_no_call_that_is_not_on_its_way(tmp_path, more, status):
+    environment = os.environ | {"NO_PROXY": "127.0.0.1"}
+
+    def script(body, time):
+        return status if server.total > 1 else None  # the first has its answer
+
+    with Scripted(script=script) as server:
+        path = tmp_path / "study.toml"
+        path.write_text((ONE.replace("prices", f"{more}\nprices") + EXACT).format(url=server.url))
+        command = [sys.executable, "-m", "gatewise", "record", str(path)]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
+        end = time.monotonic() + 60
+        while server.total < (1 if more else 9) and time.monotonic() < end:
+            time.sleep(0.01)
+        time.sleep(0.3)
+        begun = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+        assert time.monotonic() - begun < 5
+        assert process.returncode == 3
+        assert "stopped: interrupted. Run the same command again" in out
+    assert kept(tmp_path) == ["m-1"]
+
+
 def test_a_dry_run_tells_what_judging_would_ask(run, tmp_path):
     with Scripted() as server:
         told = run(server, ONE + JUDGE, only=("plan", "record"))

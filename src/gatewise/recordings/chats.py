@@ -103,6 +103,10 @@ class Chat:
             self._require_open()  # in the words of the first, whatever those of the others on their way
         raise failure
 
+    def stop(self, failure: Unavailable) -> None:
+        """Let what is on its way come back, and send nothing more: no call waits for its turn or for another try."""
+        self._shut_for(failure, float("inf"))
+
     def _require_open(self) -> None:
         if self._shut and asyncio.get_running_loop().time() < self._shut_until:
             raise Unavailable(str(self._shut), self._shut.kind, final=self._shut.final)

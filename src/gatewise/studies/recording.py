@@ -40,6 +40,8 @@ from gatewise.types import Plan
 
 Live = Callable[[str, Tally, int, int], None]  # what, so far, done, of how many
 
+Stop = Callable[[Unavailable], None]  # what calls fail with that have not been sent
+
 NOWHERE = "http://127.0.0.1/v1"  # the address of a model in this process, which is never called
 
 
@@ -175,8 +177,8 @@ def _from_folder(model: str, design: Design) -> str:
 
 
 @asynccontextmanager
-async def opened(asked: Asked, work: Work) -> AsyncIterator[tuple[str, Ask, int]]:
-    """Yield an endpoint of the design, open: its name, how it is asked, and how many calls it takes at once."""
+async def opened(asked: Asked, work: Work) -> AsyncIterator[tuple[str, Ask, int, Stop]]:
+    """Yield an endpoint of the design, open: its name, how it is asked, how many calls it takes at once, its stop."""
     if asked.url:
         from gatewise.recordings.chats import chat
 
@@ -186,19 +188,24 @@ async def opened(asked: Asked, work: Work) -> AsyncIterator[tuple[str, Ask, int]
             )
         settings = settings_of(asked, work.design)
         async with chat(settings, key=work.key(asked.key_env)) as endpoint:  # the key in no name of ours
-            yield endpoint.name, lambda request: endpoint(request.body), asked.concurrency
+            yield endpoint.name, lambda request: endpoint(request.body), asked.concurrency, endpoint.stop
     elif asked.transformer:
         from gatewise.recordings.transformer import Transformer
 
         place = _from_folder(asked.transformer, work.design)
         with Transformer(place, device=asked.device or "auto", batch=asked.batch) as model:
-            yield model.name, lambda request: model(request.body), 2 * asked.batch  # the next batch waits, full
+            yield model.name, lambda request: model(request.body), 2 * asked.batch, _at_once  # the next waits, full
     else:
         from gatewise.recordings.local import Local, model_file
 
         path = model_file(_from_folder(asked.local, work.design), work.cache)
         with Local(path, threads=asked.threads, context=asked.context) as local:
-            yield local.name, lambda request: local(request.body), 1  # one at a time, so that depths share a cache
+            # one at a time, so that depths share a cache
+            yield local.name, lambda request: local(request.body), 1, _at_once
+
+
+def _at_once(failure: Unavailable) -> None:
+    """Do nothing: what answers in this process waits for no turn and tries nothing again."""
 
 
 # The steps
@@ -319,6 +326,7 @@ class _Sitting:
     kinds: Kinds  # of the columns that the sources have beside ours
     tally: Tally
     purse: Purse
+    stops: list[Stop] = field(default_factory=list)  # of the endpoints that are open
 
     def calls(self, asked: Asked) -> Calls:
         """Return calls that count into the one tally and are paid from the one purse."""
@@ -334,7 +342,7 @@ class _Sitting:
 async def _sitting(work: Work, limits: Limits) -> AsyncIterator[_Sitting]:
     """Yield what a step works with; where there is a limit, after counting what the study has cost so far."""
     total, kinds = _surveyed(work)
-    with ledger_of(work.design, readonly=limits.offline) as ledger:
+    with ledger_of(work.design, readonly=limits.offline and work.design.ledger.is_file()) as ledger:
         if not limits.offline:
             ledger.require_room()
         tally = Tally()
@@ -419,6 +427,8 @@ async def _through(sitting: _Sitting, go: Callable[[Plan], Awaitable[None]], wor
         await asyncio.shield(task)
     except asyncio.CancelledError:
         tally.stopped = tally.stopped or "interrupted"
+        for stop in sitting.stops:
+            stop(Unavailable(f"expected to go on, found: {tally.stopped}.", NOT_ASKED))
         live("finishing what is under way", tally, done, total)
         await task
 
@@ -430,11 +440,13 @@ async def _voice(asked: Asked, sitting: _Sitting, calls: Calls) -> AsyncIterator
     if sitting.limits.offline:
         yield sitting.silent(asked), 1
         return
-    async with opened(asked, sitting.work) as (name, ask, workers):
+    async with opened(asked, sitting.work) as (name, ask, workers, stop):
+        sitting.stops.append(stop)
         try:
             yield Voice(name, settings, calls, ask), workers
         finally:
             await calls.settled()
+            sitting.stops.remove(stop)
 
 
 @asynccontextmanager
