@@ -53,6 +53,22 @@ def test_the_demo_writes_the_bundled_trace_table_byte_for_byte(ran):
     assert (folder / "cache" / "demo" / "traces" / "qwen-1.5b.parquet").read_bytes() == files.TRACES.read_bytes()
 
 
+def test_the_demo_from_another_folder_writes_its_report_there_and_says_where(ran, tmp_path):
+    folder, _ = ran
+    for how in ("done", "unchanged"):
+        done = subprocess.run(
+            [sys.executable, "-m", "gatewise", "demo", "-o", "again"],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+            env=os.environ | {"GATEWISE_CACHE": str(folder / "cache")},
+        )
+        assert (tmp_path / "again" / "index.html").is_file()
+        assert f"report     {how:10} open {tmp_path / 'again' / 'index.html'}" in done.stdout
+        assert "record     unchanged" in done.stdout
+
+
 def test_the_bundled_study_teaches():
     rows = pq.read_table(files.TRACES).to_pylist()
     assert len(rows) == 720 * 4

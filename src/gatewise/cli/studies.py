@@ -164,7 +164,8 @@ def show(
     for done in running.run(work, steps, fresh=fresh, only=only):
         ended.append(done)
         if not as_json:
-            first, *more = done.told or ("",)
+            pages = [f"open {path}" for path in done.files if path.name == "index.html"]
+            first, *more = done.told or pages or ("",)
             tell(f"{done.step:10} {done.how:10} {first}".rstrip())
             for line in more:
                 tell(f"{'':21} {line}")

@@ -1,7 +1,9 @@
 """Closing: the last step of a study, which writes its report."""
 
+import os
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from gatewise import files
@@ -18,7 +20,9 @@ def closing_steps() -> dict[str, Step]:
 
 
 def _reads(work: Work) -> dict[str, Any]:
-    return {"gates": vars(work.design.gates), "plans": work.design.report.plans, "figures": _can_draw()}
+    design = work.design
+    folder = Path(os.path.relpath(design.report_folder, design.out)).as_posix()  # another folder is another report
+    return {"gates": vars(design.gates), "plans": design.report.plans, "figures": _can_draw(), "folder": folder}
 
 
 def _can_draw() -> bool:

@@ -217,7 +217,7 @@ def _named(design: Design, path: Path) -> str:
 
 
 def _place(design: Design, name: str) -> Path:
-    return design.out / name
+    return Path(os.path.normpath(design.out / name))
 
 
 def _digest(value: Any) -> str:
