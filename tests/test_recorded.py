@@ -5,7 +5,7 @@ import pytest
 from gatewise import files
 from gatewise.errors import BrokenFile
 from gatewise.files import recorded
-from gatewise.files.recorded import Kinds, recording
+from gatewise.files.recorded import Kinds, missing_in, recording
 
 COLUMNS = ("trace_id", "depth", "confidence", "correct", "question")
 
@@ -76,3 +76,15 @@ def test_memory_holds_one_piece_at_a_time(tmp_path, monkeypatch):
     written(tmp_path / "t.parquet", (row(number) for number in range(95)))
     assert max(sizes) == 10
     assert sum(sizes) == 95
+
+
+def test_what_is_missing_is_read_back_and_a_table_that_is_none_is_refused(tmp_path):
+    path = tmp_path / "t.parquet"
+    assert list(missing_in(path)) == []
+    with recording(path, ("trace_id", "depth", "missing_reason"), Kinds()) as take:
+        take({"trace_id": "a", "depth": 0, "missing_reason": None})
+        take({"trace_id": "a", "depth": 1, "missing_reason": "timeout"})
+    assert list(missing_in(path)) == [("a", 1, "timeout")]
+    path.write_bytes(b"PAR1 and no more")
+    with pytest.raises(BrokenFile, match="expected what was recorded at"):
+        list(missing_in(path))

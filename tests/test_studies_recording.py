@@ -20,7 +20,7 @@ from gatewise.studies import running
 from gatewise.studies.designs import read_study
 from gatewise.studies.recording import Limits, recording_steps, rejudge
 from gatewise.studies.steps import local_steps
-from scripted import Scripted
+from scripted import Scripted, seed_of
 
 ONE = """
 [study]
@@ -197,6 +197,40 @@ def test_a_judge_that_will_not_serve_some_verdicts_leaves_them_null_with_the_rea
     reasons = {row["missing_reason"] for row in rows(tmp_path)}
     assert "verdict: refused" in reasons
     assert all(row["answer"] for row in rows(tmp_path))
+
+
+def test_what_was_asked_for_in_vain_says_why_in_the_table_and_is_asked_for_again(run, tmp_path):
+    faulty = [True]
+
+    def script(body, time):
+        number = seed_of(body) % 3
+        if not faulty[0] or server.total == 1 or number == 0:
+            return None
+        return (400, '{"error": {"message": "flagged"}}') if number == 1 else (413, "too much")
+
+    with Scripted(script=script) as server:
+        told = run(server, ONE + JUDGE)
+        assert "refused" in told["record"].told[0]
+        found = rows(tmp_path)
+        reasons = {row["missing_reason"] for row in found}
+        assert reasons <= {None, "refused", "verdict: refused"}
+        assert {"refused", "verdict: refused"} <= reasons
+        assert all((row["answer"] is None) == (row["missing_reason"] == "refused") for row in found)
+        asked = server.total
+        assert asked == 24 + sum(row["answer"] is not None for row in found)  # and no verdict a second time
+        faulty[0] = False
+        run(server, ONE + JUDGE)
+        assert {row["missing_reason"] for row in rows(tmp_path)} == {None}
+        assert server.twice == 0
+
+
+def test_a_signal_that_an_endpoint_does_not_offer_says_so(run, tmp_path):
+    text = ONE.replace("prices", "p_true = true\nprices") + EXACT
+    refusal = (400, '{"error": {"message": "logprobs are not supported", "param": "logprobs"}}')
+    with Scripted(script=lambda body, time: refusal if "logprobs" in body else None) as server:
+        run(server, text.replace("p_true", "logprobs = true\np_true"))
+        assert {row["missing_reason"] for row in rows(tmp_path)} == {"p_true: no log-probabilities"}
+        assert run(server, text.replace("p_true", "logprobs = true\np_true"))["record"].how == "unchanged"
 
 
 def test_no_room_is_told_before_anything_is_asked(run, tmp_path):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from gatewise.errors import BrokenFile
+from gatewise.errors import BrokenFile, shown
 from gatewise.files.disk import draft
 from gatewise.types import Scalar
 
@@ -80,6 +80,22 @@ def recording(path: str | os.PathLike[str], columns: Sequence[str], kinds: Kinds
 
         yield take
         write(_table(held, schema))
+
+
+def missing_in(path: str | os.PathLike[str]) -> Iterator[tuple[str, int, str]]:
+    """Yield trace, depth and reason of what is missing in a recorded table; nothing where there is no table."""
+    if not Path(path).is_file():
+        return
+    try:
+        with pa.parquet.ParquetFile(path) as table:
+            for piece in table.iter_batches(columns=["trace_id", "depth", "missing_reason"]):
+                for row in piece.filter(piece["missing_reason"].is_valid()).to_pylist():
+                    yield row["trace_id"], row["depth"], row["missing_reason"]
+    except (OSError, ValueError, KeyError) as error:  # what Arrow raises is a ValueError
+        raise BrokenFile(
+            f"expected what was recorded at {path}, found: {shown(str(error))}. Remove it and record again: what was "
+            "paid for is in the ledger."
+        ) from None
 
 
 def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:

@@ -34,6 +34,8 @@ from gatewise.types import Plan, Question, Scalar
 Decide = Callable[[Question, str], Awaitable[Verdict]]
 
 NOT_JUDGED = "not judged"
+NO_VERDICT = "verdict: none"
+NOT_OFFERED = "p_true: no log-probabilities"
 ALTERNATIVES = 10  # first tokens among which Yes and No are looked for
 
 
@@ -133,8 +135,10 @@ async def _signalled(
     state = replace(
         state, answer=said.answer, confidence=said.confidence, token_probability=token_probability(completion)
     )
-    if not (asking.p_true and voice.form.logprobs):
+    if not asking.p_true:
         return state
+    if not voice.form.logprobs:
+        return replace(state, missing_reason=NOT_OFFERED)
     asked = p_true_messages(asking.prompt, messages, completion.content)
     try:
         entry = await voice.say(asked, kind="p_true", max_tokens=1, top_logprobs=ALTERNATIVES)
@@ -155,7 +159,7 @@ async def _judged(state: State, question: Question, decide: Decide | None) -> St
         correct = await decide(question, state.answer)
     except Unavailable as failure:
         return replace(state, missing_reason=f"verdict: {_reason(failure)}")
-    reason = "verdict: none" if correct is None else state.missing_reason
+    reason = NO_VERDICT if correct is None else state.missing_reason
     return replace(state, correct=correct, missing_reason=reason)
 
 
@@ -164,6 +168,41 @@ def _reason(failure: Unavailable) -> str:
     if failure.final:
         raise failure
     return failure.kind
+
+
+def settled(reason: str) -> bool:
+    """Return whether asking again would change nothing: there was a reply, or there is nothing to ask."""
+    return reason in (NOT_JUDGED, NO_VERDICT, NOT_OFFERED) or "unreadable" in reason
+
+
+class Missed:
+    """Why calls were not had, by trace and depth: the ledger keeps what was said, and not what was not."""
+
+    def __init__(self, known: Iterable[tuple[str, int, str]] = ()) -> None:
+        self._reasons: dict[tuple[str, int], str] = {}
+        for trace, depth, reason in known:
+            self._add(trace, depth, reason)
+
+    def _add(self, trace: str, depth: int, reason: str) -> None:
+        if not settled(reason) and not reason.endswith(NOT_ASKED):
+            self._reasons[trace, depth] = reason
+
+    def note(self, plan: Plan, states: Iterable[State]) -> None:
+        """Keep why states are missing that were just asked for."""
+        for state in states:
+            if state.missing_reason:
+                self._add(plan.question.id, state.depth, state.missing_reason)
+
+    def told(self, plan: Plan, states: Iterable[State]) -> list[State]:
+        """Return states as the ledger has them, with the reasons of those that were asked for in vain."""
+        return [replace(one, missing_reason=self._reason(plan, one)) for one in states]
+
+    def _reason(self, plan: Plan, state: State) -> str | None:
+        reason = state.missing_reason
+        if reason and reason.endswith(NOT_ASKED):
+            known = self._reasons.get((plan.question.id, state.depth), "")
+            return known if known.startswith(reason.removesuffix(NOT_ASKED)) and known else reason
+        return reason
 
 
 # Judging through the ledger

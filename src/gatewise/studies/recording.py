@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.errors import BadChoice, BrokenFile, Unavailable
-from gatewise.files.recorded import Kinds, recording
+from gatewise.files.recorded import Kinds, missing_in, recording
 from gatewise.recordings import judges
 from gatewise.recordings.endpoints import Settings
 from gatewise.recordings.ledger import Ledger
@@ -22,6 +22,7 @@ from gatewise.recordings.recorder import (
     Asking,
     Decide,
     Estimate,
+    Missed,
     State,
     about,
     by_model,
@@ -30,6 +31,7 @@ from gatewise.recordings.recorder import (
     estimate_verdicts,
     record,
     rows,
+    settled,
     walk,
 )
 from gatewise.recordings.voices import NOT_ASKED, Ask, Calls, Purse, Tally, Voice, nobody
@@ -74,8 +76,8 @@ class Count:
 
     @property
     def asked(self) -> bool:
-        """Whether every call was made that there was to make."""
-        return not any(reason.endswith(NOT_ASKED) for reason in self.missing)
+        """Whether every call was had that there was to make."""
+        return all(settled(reason) for reason in self.missing)
 
 
 def recording_steps(limits: Limits) -> dict[str, Step]:
@@ -227,17 +229,19 @@ async def _recorded(work: Work, limits: Limits) -> Outcome:
     async with _sitting(work, limits) as sitting:
         for model in design.models:
             asking = asking_of(model, design)
-            calls = sitting.calls(model)
+            calls, missed = sitting.calls(model), Missed()
             async with _voice(model, sitting, calls) as (voice, workers):
 
-                async def go(plan: Plan, voice: Voice = voice, asking: Asking = asking) -> None:
-                    await walk(plan, voice, asking)
+                async def go(
+                    plan: Plan, voice: Voice = voice, asking: Asking = asking, missed: Missed = missed
+                ) -> None:
+                    missed.note(plan, await walk(plan, voice, asking))
 
                 await _through(sitting, go, workers, f"asking {model.name}")
             if sitting.tally.stopped:
                 return _ended(sitting, counts)
             path = design.recorded_path(model)
-            counts[path] = await _assembled(sitting, voice.offline(), asking, None, "", path)
+            counts[path] = await _assembled(sitting, voice.offline(), asking, None, missed, "", path)
     return _ended(sitting, counts)
 
 
@@ -266,16 +270,17 @@ async def _all_judged(work: Work, limits: Limits) -> Outcome:
 async def _judged(sitting: "_Sitting", model: Model, judging: Judging, path: Path) -> Count | None:
     """Write the trace table of a model by one judge, asking no answer anew; None where it was stopped before."""
     answers, asking = sitting.silent(model), asking_of(model, sitting.work.design)
-    async with _deciding(judging, sitting) as (decide, workers):
+    missed = Missed(missing_in(sitting.work.design.recorded_path(model)))
+    async with _deciding(judging, sitting) as (decide, workers, silent):
         if workers:
 
             async def go(plan: Plan) -> None:
-                await walk(plan, answers, asking, decide)
+                missed.note(plan, await walk(plan, answers, asking, decide))
 
             await _through(sitting, go, workers, f"judging {model.name}")
             if sitting.tally.stopped:
                 return None
-        return await _assembled(sitting, answers, asking, decide, judging.name, path)
+        return await _assembled(sitting, answers, asking, silent(), missed, judging.name, path)
 
 
 def rejudge(work: Work, limits: Limits, by: str, output: Path) -> list[tuple[Path, str]]:
@@ -389,14 +394,20 @@ async def _count_spent(sitting: _Sitting) -> None:
 
 
 async def _assembled(
-    sitting: _Sitting, voice: Voice, asking: Asking, decide: Decide | None, judge: str, path: Path
+    sitting: _Sitting,
+    voice: Voice,
+    asking: Asking,
+    decide: Decide | None,
+    missed: Missed,
+    judge: str,
+    path: Path,
 ) -> Count:
-    """Write a trace table from what is in the ledger."""
+    """Write a trace table from what is in the ledger, and why the rest is not."""
     work, count = sitting.work, Count()
     make_folder(path.parent)
     with recording(path, COLUMNS, sitting.kinds) as take:
         for done, plan in enumerate(plans_in(work)[1]):
-            states = await walk(plan, voice, asking, decide)
+            states = missed.told(plan, await walk(plan, voice, asking, decide))
             count.add(states)
             for row in rows(plan, states, asking.label, asking.prompt.digest, judge):
                 take(row)
@@ -450,20 +461,27 @@ async def _voice(asked: Asked, sitting: _Sitting, calls: Calls) -> AsyncIterator
 
 
 @asynccontextmanager
-async def _deciding(judging: Judging, sitting: _Sitting) -> AsyncIterator[tuple[Decide, int]]:
-    """Yield who decides, and how many walks may ask at once; 0 where a verdict is a matter of looking."""
+async def _deciding(judging: Judging, sitting: _Sitting) -> AsyncIterator[tuple[Decide, int, Callable[[], Decide]]]:
+    """Yield who decides, how many walks may ask at once, and what decides by what was said then.
+
+    How many is 0 where a verdict is a matter of looking.
+    """
     work, calls = sitting.work, sitting.calls(judging)
     if judging.kind == "model":
+        prompt, attempts = prompt_of(judging, work.design), judging.attempts
         async with _voice(judging, sitting, calls) as (voice, workers):
-            yield by_model(voice, prompt_of(judging, work.design), judging.attempts), workers
+            decide = by_model(voice, prompt, attempts)
+            yield decide, workers, lambda: by_model(voice.offline(), prompt, attempts)
     elif judging.kind == "own":
         judge = judges.judge(judging.name, lambda name: work.own(name, "judge", "(question, answer) -> verdict"))
         try:
-            yield by_own(judge, calls, asks=not sitting.limits.offline), judging.concurrency
+            decide = by_own(judge, calls, asks=not sitting.limits.offline)
+            yield decide, judging.concurrency, lambda: by_own(judge, calls, asks=False)
         finally:
             await calls.settled()
     else:
-        yield judges.judge(judging.name), 0
+        looking = judges.judge(judging.name)
+        yield looking, 0, lambda: looking
 
 
 def asking_of(model: Model, design: Design) -> Asking:
