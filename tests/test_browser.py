@@ -13,6 +13,8 @@ from gatewise import Isotonic, IsotonicByDepth, Threshold, Traces, calibrate, me
 from gatewise.files import read_traces, reconstruction, write_traces
 from gatewise.reports.page import page_text
 from gatewise.reports.snippets import Origin
+from gatewise.reports.tables import Column
+from gatewise.reports.tables import shown as table_text
 from gatewise.types import Passage, Plan, Question
 
 MODEL = "gpt-oss-120b"
@@ -608,3 +610,17 @@ def test_numbers_are_rounded_as_python_rounds_them_half_way_to_the_even_digit(sh
         cells = shown.tab.locator("#numbers tr[data-system=raw] td").all_inner_texts()
         assert cells[0] == f"{100 * point.overall_accuracy:.1f}"
         assert cells[3] == f"{point.mean_cost:.2f}"
+
+
+def test_the_smallest_prices_are_written_as_the_tables_write_them(show):
+    prices = [0, 2e-7, 1.2345e-5, 0.00009996, 0.000137, 0.0123456, 0.099996, 0.1, 12345.678]
+    columns = {"trace_id": [str(at) for at in range(len(prices)) for _ in range(2)], "depth": [0, 1] * len(prices)}
+    columns |= {"confidence": [0.1, 0.9] * len(prices), "correct": [True] * 2 * len(prices)}
+    columns |= {"cost": [price * depth for price in prices for depth in range(2)]}
+    columns |= {"kind": [f"k{at}" for at in range(len(prices)) for _ in range(2)]}
+    shown = show(page_text(Traces.from_columns(columns)))
+    for at, price in enumerate(prices):
+        shown.look(f"location.hash = '#by=kind&is=k{at}'")
+        shown.until(f"document.getElementById('numbers-aside').textContent.startsWith('kind: k{at}')")
+        told = shown.tab.inner_text("#numbers tr[data-system=raw] td[data-what=mean_cost]")
+        assert told == table_text(price, Column("", "price"))

@@ -284,7 +284,7 @@ def test_another_count_than_the_header_says_is_refused(tmp_path, count):
 
 def test_a_plan_file_that_is_not_there_is_refused(tmp_path):
     for path in (tmp_path / "none.jsonl", tmp_path, tmp_path / "plans.txt"):
-        with pytest.raises(BrokenFile):
+        with pytest.raises(BrokenFile, match="expected a plan file at"):
             read_plans(path)
 
 

@@ -57,3 +57,14 @@ def test_a_table_keeps_to_the_width_of_the_terminal_and_loses_no_value(width):
     assert all(f"column {at}" in shown for at in range(12))
     assert "…" in shown
     assert "…" not in text(Table("T", columns, rows, keys=1))
+
+
+def test_every_part_of_a_wide_table_names_its_rows():
+    columns = (Column("model"), Column("system"), *(Column(f"number {one}", "count") for one in "abcdef"))
+    rows = tuple((model, system, *range(6)) for model in ("one", "two") for system in ("raw-gated", "calibrated"))
+    told = text(Table("Wide", columns, rows, keys=1), width=50, stars=True)
+    assert max(map(len, told.splitlines())) <= 50
+    parts = told.split("\n\n")
+    assert len(parts) > 1
+    for part in parts:
+        assert part.count("calibrated") == 2

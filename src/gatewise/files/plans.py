@@ -68,6 +68,9 @@ class _Line(msgspec.Struct):
 
 def read_plans(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Iterator[Plan]]:
     """Return the header of a plan file and its plans, each verified against its digest as it is read."""
+    if not Path(path).is_file():
+        found = "a folder" if Path(path).is_dir() else "no such file"
+        raise BrokenFile(f"expected a plan file at {path}, found {found}. Write one with gatewise plan.")
     rows = read_rows(path)
     header = next(rows, None)
     if not isinstance(header, dict) or header.get("schema") != PLAN_SCHEMA:

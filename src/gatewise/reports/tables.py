@@ -83,7 +83,7 @@ def text(table: Table, *, width: int | None = None, stars: bool = False, bold: b
     """Return a table as aligned text: words to the left, numbers to the right, – where there is none.
 
     With `stars`, for eyes alone, the best values carry one and the names of a group stand once; with `bold` the best
-    stand in bold. A table wider than `width` is given in parts, one under the other, each with its key columns.
+    stand in bold. A table wider than `width` is given in parts, one under the other, each with what names its rows.
 
     >>> print(text(Table("Two", (Column("name"), Column("share", "percent")), (("a", 0.5), ("b", None)))))
     Two
@@ -118,7 +118,7 @@ def text(table: Table, *, width: int | None = None, stars: bool = False, bold: b
         return ("  " + "  ".join(padded)).rstrip()
 
     lines = folded(printable(table.title), width)
-    for number, part in enumerate(_parts(widths, max(table.keys, 1), width)):
+    for number, part in enumerate(_parts(widths, _naming(table, widths, width), width)):
         lines += [""] * (number > 0)
         lines += [line(headings, part), *(line(row, part, at) for at, row in enumerate(cells))]
     if best:
@@ -144,6 +144,16 @@ def first_change(table: Table, row: int) -> int:
         return 0
     before, here = table.rows[row - 1], table.rows[row]
     return next((place for place in range(table.keys) if before[place] != here[place]), table.keys)
+
+
+def _naming(table: Table, widths: Sequence[int], width: int | None) -> int:
+    """Return how many columns it takes to name a row: the keys, and the text after them where there is room."""
+    keys = table.keys
+    if 0 < keys < len(widths) and table.columns[keys].kind == "text":
+        beside = max(widths[keys + 1 :], default=0) + 2
+        if width is None or sum(one + 2 for one in widths[: keys + 1]) + beside <= width:
+            return keys + 1
+    return max(keys, 1)
 
 
 def _parts(widths: Sequence[int], keys: int, width: int | None) -> Iterator[list[int]]:

@@ -11,7 +11,11 @@ function fixed(value, decimals) {
 const percent = (value) => (value === null ? "–" : fixed(100 * value, 1));
 const price = (value) => {
   if (value === null) return "–";
-  return value === 0 || Math.abs(value) >= 0.1 ? fixed(value, 2) : String(Number(value.toPrecision(3)));
+  if (value === 0 || Math.abs(value) >= 0.1) return fixed(value, 2);
+  const short = Number(value.toPrecision(3));
+  if (Math.abs(short) >= 1e-4) return String(short);
+  const [digits, power] = short.toExponential().split("e-"); // as Python writes it
+  return `${digits}e-${power.padStart(2, "0")}`;
 };
 const count = new Intl.NumberFormat("en").format;
 const exact = (value) => (value === null ? "nothing to divide by" : String(value));
