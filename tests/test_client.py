@@ -1,4 +1,5 @@
 import asyncio
+import json
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -7,7 +8,7 @@ import pytest
 
 from gatewise.errors import BadChoice, Mistake, Unavailable
 from gatewise.recordings import client
-from gatewise.recordings.client import place_of, post, session
+from gatewise.recordings.client import Key, place_of, post, session
 from gatewise.recordings.downloads import download
 from gatewise.recordings.retries import Patience
 from server import Reply, Server, as_json, closed_port, hosted, redirect
@@ -224,3 +225,13 @@ def test_a_reason_that_a_terminal_would_obey_is_shown_tame(server):
 )
 def test_the_place_of_an_address_has_no_user_and_no_query(url, place):
     assert place_of(url) == place
+
+
+@pytest.mark.parametrize("value", ["sk-canary-0815", 'sk/"canary\\0815'])
+def test_a_key_is_hidden_however_json_spells_it(value):
+    key = Key(value)
+    slashed = json.dumps(value)[1:-1].replace("/", "\\/")
+    numbered = "".join(f"\\u{ord(one):04{kind}}" for one, kind in zip(value, "xX" * 20, strict=False))
+    for spelled in (value, json.dumps(value)[1:-1], slashed, numbered, value[:3] + numbered[18:]):
+        assert key.hide(f'a\\n "{spelled}" b') == 'a\\n "(the key)" b'
+    assert key.hide("sk\\u002dnothing\\u0041") == "sk\\u002dnothing\\u0041"

@@ -9,8 +9,9 @@ import time
 
 import pyarrow.parquet as pq
 import pytest
+from aiohttp import web
 
-from scripted import Scripted, said
+from scripted import Scripted, embedded, said, seed_of
 
 STUDY = """
 [study]
@@ -193,6 +194,60 @@ def test_a_key_that_is_refused_ends_the_run_with_one_sentence(tmp_path, study):
         assert canary not in told
         for one in tmp_path.rglob("*"):
             assert one.is_dir() or canary.encode() not in one.read_bytes()
+
+
+class Echoing(Scripted):
+    """A server that says the caller's key back wherever a server can say something."""
+
+    async def _answer(self, request):
+        key = request.headers.get("Authorization", "no key").removeprefix("Bearer ")
+        body = await request.json()
+        self.counts[key] += 1
+        if request.path.endswith("/embeddings"):
+            return web.json_response(embedded(body) | {"model": key, "note": key})
+        way, reply = seed_of(body) % 4, said(body)
+        if self.total > 9 and way == 1:
+            return web.json_response({"error": {"message": f"flagged: {key}", "param": key}}, status=400, reason=key)
+        if self.total > 9 and way == 2 and self.counts[f"{seed_of(body)}"] < 1:
+            self.counts[f"{seed_of(body)}"] += 1
+            return web.Response(text=f"<p>{key}", status=503, reason=key, headers={"Retry-After": "0.01"})
+        if way != 3:
+            text = {"answer": f"it is {key}", "confidence": 50} if "m" in body["model"] else {"correct": True}
+            reply["choices"][0]["message"]["content"] = json.dumps(text)
+        else:
+            reply["choices"][0]["message"]["content"] = key
+        reply |= {"model": key, "provider": key, "id": key, key: key}
+        return web.json_response(reply, headers={"X-Key": key})
+
+
+def test_no_key_is_in_any_file_or_word_whatever_a_server_says_back(tmp_path, study):
+    canary = "canary-9c41d07b52aa4be1"
+    text = STUDY.replace("[judge]", 'key_env = "TEST_GATE_KEY"\n[judge]') + 'key_env = "TEST_GATE_KEY"\n'
+    text += '[plan]\nsimilarity = "dense"\nembedder = "{url}"\nembedding_model = "e"\nkey_env = "TEST_GATE_KEY"\n'
+    told = []
+
+    def go(*words):
+        done = gatewise(*words, env=os.environ | {"TEST_GATE_KEY": canary, "PYTHONDEVMODE": "1"})
+        told.append(done.stdout + done.stderr)
+        return done.returncode
+
+    with Echoing() as server:
+        path = study(server.url, text)
+        ledger, copy = tmp_path / "small" / "ledger.sqlite", tmp_path / "copy.sqlite"
+        go("run", path, "--dry-run")
+        assert go("run", path) == 0, told
+        assert go("run", path, "--json") == 0
+        assert go("ledger", "stats", ledger) == go("ledger", "verify", ledger, "--json") == 0
+        assert go("ledger", "export", ledger, "-o", tmp_path / "all.jsonl") == 0
+        assert go("ledger", "merge", copy, ledger) == 0
+        assert go("batch", "write", path, "-o", tmp_path / "batch") == 0
+        assert server.counts[canary] > 50
+    assert "(the key)" in (tmp_path / "all.jsonl").read_text()
+    assert canary not in "".join(told)
+    for one in tmp_path.rglob("*"):
+        assert one.is_dir() or canary.encode() not in one.read_bytes(), one
+    ((found,),) = {tuple({row["served_model"] for row in rows_of(tmp_path) if row["answer"]})}
+    assert found == "(the key)"
 
 
 def test_hostile_text_is_recorded_and_read_as_data(tmp_path, study):

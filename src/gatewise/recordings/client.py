@@ -6,6 +6,7 @@ no message, no `repr` and no traceback.
 """
 
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -26,10 +27,11 @@ LARGEST_REFUSAL = 1 << 16  # bytes read of a reply that is a refusal
 class Key:
     """A key that shows itself to nobody: no `repr`, no pickle and no traceback with its locals has it."""
 
-    __slots__ = ("_fit", "_value")
+    __slots__ = ("_bare", "_fit", "_value")
 
     def __init__(self, value: str) -> None:
         self._fit = value.isascii() and value.isprintable() and value == value.strip()
+        self._bare = not set('"/\\') & set(value)  # so that JSON spells it as it is, or by numbers
         self._value = value
 
     def __repr__(self) -> str:
@@ -50,8 +52,18 @@ class Key:
         return await send(request)
 
     def hide(self, text: str) -> str:
-        """Return a text without the key that a server said back; one under 8 characters is a dummy, and no secret."""
-        return text.replace(self._value, "(the key)") if len(self._value) >= 8 else text
+        """Return a text without the key that a server said back; one under 8 characters is a dummy, and no secret.
+
+        JSON can spell a character in several ways, and all of them are found.
+        """
+        if len(self._value) < 8:
+            return text
+        plain = text.replace(self._value, "(the key)")
+        return self._spelled(plain) if "\\u00" in plain or ("\\" in plain and not self._bare) else plain
+
+    def _spelled(self, text: str) -> str:
+        letters = (rf"(?:\\?{re.escape(one)}|\\u(?i:{ord(one):04x}))" for one in self._value)
+        return re.sub("".join(letters), "(the key)", text)
 
 
 def place_of(url: str) -> str:
@@ -175,7 +187,7 @@ async def post(
         remedy = f"Check the {remedies.get(answer.status, 'request')}."
         refuse(answer.status, answer.reason, answer.headers, url, remedy)
         try:
-            return json.loads(answer.body)
+            return json.loads(kept.hide(answer.body.decode("utf-8-sig", "replace")))
         except (ValueError, RecursionError):
             raise Hiccup(f"a reply that is no JSON from {place_of(url)}", kind="garbage") from None
 
