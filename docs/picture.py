@@ -1,4 +1,4 @@
-"""Draws docs/picture.svg, the picture of the README, from a bundled reconstruction.
+"""Draws docs/picture.svg, the picture of docs/index.md, from a bundled reconstruction.
 
     python docs/picture.py
 

@@ -535,6 +535,16 @@ def test_paper_says_which_of_several_models_it_shows(show):
     assert shown.tab.inner_text("#set >> option:checked") == "second"
 
 
+def test_paper_shows_the_evidence_though_it_was_not_unfolded(show):
+    columns = {"trace_id": ["a", "a"], "depth": [0, 1], "confidence": [0.5, 0.8], "correct": [False, True]}
+    columns |= {"question": ["Who?"] * 2, "dataset": ["d"] * 2}
+    shown = show(page_text(Traces.from_columns(columns), plans=[planned("a", "d", "first words")]), "#question=0")
+    shown.until("document.querySelectorAll('#walk .passage').length === 1")
+    assert not shown.tab.is_visible("#walk .passage")
+    shown.tab.emulate_media(media="print")
+    assert shown.tab.is_visible("#walk .passage")
+
+
 def test_a_name_that_turns_the_line_around_turns_nothing_else(show):
     evil = "one\u202etwo"
     columns = {"trace_id": ["a", "b"], "depth": [0, 0], "confidence": [0.5, 0.6], "correct": [True, False]}
