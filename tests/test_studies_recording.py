@@ -20,7 +20,7 @@ from gatewise.studies import running
 from gatewise.studies.designs import read_study
 from gatewise.studies.recording import Limits, recording_steps, rejudge
 from gatewise.studies.steps import local_steps
-from scripted import Scripted, seed_of
+from scripted import Scripted, said, seed_of
 
 ONE = """
 [study]
@@ -115,8 +115,6 @@ def test_one_limit_holds_for_all_models_and_the_judge_and_for_what_was_spent_bef
 
 def test_a_verdict_that_two_models_share_is_counted_once(run, tmp_path):
     def say(body):
-        from scripted import said
-
         reply = said(body)
         if body["model"] != "judge":
             reply["choices"][0]["message"]["content"] = '{"answer": "the same", "confidence": 50}'
@@ -329,6 +327,31 @@ def test_a_dry_run_knows_what_the_ledger_has_of_plans_that_no_words_rank(run, tm
         steps = local_steps() | recording_steps(Limits())
         (done,) = running.run(work, steps, fresh=("record",), only=("record",))
         assert done.told[0].startswith("one: 24 states, 0 of them copies, 24 in the ledger; 0 calls to make")
+
+
+def test_a_dry_run_counts_what_is_missing_of_what_was_begun(run, tmp_path):
+    text = ONE.replace("prices", "logprobs = true\nprices") + EXACT
+
+    def say(body):
+        reply = said(body)
+        if server.total == 1:
+            reply["choices"][0]["message"]["content"] = "I would rather not."
+        return reply
+
+    def told(path):
+        work = running.Work(read_study(path), cache=tmp_path, dry_run=True)
+        return next(iter(running.run(work, local_steps() | recording_steps(Limits()), only=("record",)))).told[0]
+
+    with Scripted(say) as server:
+        run(server, text.replace("prices", "attempts = 1\nprices"), only=("plan", "record"))
+        path = tmp_path / "study.toml"
+        path.write_text(text.format(url=server.url))
+        assert told(path).startswith("one: 24 states, 0 of them copies, 23 in the ledger; 1 calls to make, about ")
+        run(server, text, only=("plan", "record"))
+        path.write_text(text.replace("prices", "p_true = true\nprices").format(url=server.url))
+        assert "24 in the ledger; 0 calls to make and up to 24 for P(True), about " in told(path)
+        ended = run(server, text.replace("prices", "p_true = true\nprices"), only=("plan", "record"))
+        assert ended["record"].told[1].startswith("24 calls made, 25 found")
 
 
 def test_a_dry_run_of_another_judge_writes_nothing(run, tmp_path):

@@ -121,7 +121,7 @@ def at_work(design: "Design", *, dry_run: bool) -> "Iterator[tuple[Work, Live]]"
         def live(what: str, tally: "Tally", done: int, total: int) -> None:
             cost = f"  {tally.cost:.4f} $" if tally.cost else ""
             failed = ", ".join(f"{count:,} {kind}" for kind, count in sorted(tally.failures.items()))
-            advance(f"{what}{cost}{f'  failed: {failed}' if failed else ''}", done, total)
+            advance(f"{what}  {tally.asked:,} calls{cost}{f'  failed: {failed}' if failed else ''}", done, total)
 
         work = running.Work(
             design, cache=cache_folder(), dry_run=dry_run, own=own, key=key_from, progress=advance, warn=warn

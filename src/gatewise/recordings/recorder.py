@@ -338,7 +338,7 @@ class Estimate:
     states: int = 0
     copied: int = 0
     had: int = 0  # in the ledger
-    calls: int = 0  # to be made at least; unreadable replies are asked for again
+    calls: int = 0  # to be made at least; replies that turn out unreadable are asked for again
     signals: int = 0  # further calls of one token each, at most
     input_tokens: int = 0  # of the calls, at four bytes a token
     output_tokens: int = 0  # at most
@@ -363,21 +363,22 @@ BYTES_A_TOKEN = 4
 def estimate(plans: Iterable[Plan], voice: Voice, asking: Asking) -> Estimate:
     """Return what recording some plans would ask, by what the ledger has and the form that is known so far."""
     found = Estimate()
-    schema = answer_schema(asking.prompt)
-    for plan in plans:
-        for depth in range(plan.depths):
-            found.states += 1
-            if depth and not plan.reveals(depth):
-                found.copied += 1
-                continue
-            request = voice.request(answer_messages(asking.prompt, plan, depth), schema)
-            if voice.calls.known(request):
-                found.had += 1
-                continue
+
+    def miss(request: Request) -> None:
+        if request.kind == "answer":
             found.add(request, voice.settings.max_tokens)
-            if asking.p_true:
-                found.add(request, 1)
-                found.calls, found.signals = found.calls - 1, found.signals + 1
+        if request.kind == "p_true" or (asking.p_true and voice.form.logprobs):
+            found.add(request, 1)
+            found.calls, found.signals = found.calls - 1, found.signals + 1
+
+    silent = voice.offline(miss)
+    with asyncio.Runner() as run:
+        for plan in plans:
+            for state in run.run(walk(plan, silent, asking)):
+                copied = bool(state.depth) and not plan.reveals(state.depth)
+                found.states += 1
+                found.copied += copied
+                found.had += not copied and state.missing_reason != NOT_ASKED
     return found
 
 

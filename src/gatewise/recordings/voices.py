@@ -216,6 +216,7 @@ class Voice:
         self.settings = settings
         self.calls = calls
         self._ask = ask
+        self._without: Callable[[Request], None] = lambda request: None  # told of what an offline voice has not said
         noted = calls.ledger.noted(name, model=settings.model) if calls.ledger is not None else None
         self._noted = Form.from_json(noted) if noted else None
         self.form = self._noted or FIRST
@@ -223,9 +224,11 @@ class Voice:
         self._negotiation = asyncio.Lock()
         self._failed = 0  # negotiations
 
-    def offline(self) -> "Voice":
-        """Return a voice that says what this one has said, and asks nobody."""
-        return self.asking(nobody)
+    def offline(self, without: Callable[[Request], None] | None = None) -> "Voice":
+        """Return a voice that says what this one has said, and asks nobody; it tells what it would have to ask."""
+        other = self.asking(nobody)
+        other._without = without or other._without
+        return other
 
     def asking(self, ask: Ask) -> "Voice":
         """Return a voice that says what this one has said, and asks elsewhere for the rest, in the same form."""
@@ -262,7 +265,11 @@ class Voice:
         """Return what the model says to some messages, from the ledger where it has said it before."""
         if self._ask is nobody:
             request = self.request(messages, schema, **how)
-            return self.calls.known(request) or _say_nothing()
+            entry = self.calls.known(request)
+            if entry is None:
+                self._without(request)
+                _say_nothing()
+            return entry
         if not self._settled:
             entry = self.calls.known(self.request(messages, schema, **how))
             if entry:
