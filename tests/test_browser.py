@@ -525,6 +525,23 @@ def test_printing_shows_numbers_curves_and_the_first_rows_on_white(show):
     assert shown.rows().count() < 40
 
 
+def test_the_confidences_that_a_gate_commits_at_are_told_by_depth_where_the_map_is(show):
+    rows = [(str(place), depth) for place in range(5) for depth in range(4)]
+    columns = {"trace_id": [name for name, _ in rows], "depth": [depth for _, depth in rows]}
+    columns |= {"confidence": [int(name) / 5 for name, _ in rows], "correct": [True] * 20}
+    traces = Traces.from_columns(columns)
+    told = {}
+    for name, score in (("pooled", SCORE), ("by depth", BY_DEPTH)):
+        shown = show(page_text(traces, maps={None: score}), "#map=calibrated&hi=0.2&lo=0.1&budget=2")
+        told[name] = shown.tab.inner_text("#alike")
+    confidences = [0, 0.2, 0.4, 0.6, 0.8]
+    least = next(one for one in confidences if float(SCORE(np.array([one]), 0)[0]) >= 0.2)
+    assert told["pooled"] == f"Commits from a recorded confidence of {least} on."
+    by = [next(c for c in confidences if float(BY_DEPTH(np.array([c]), depth)[0]) >= 0.2) for depth in range(3)]
+    words = "; ".join(f"{depth}: from {one:g}" for depth, one in enumerate(by))
+    assert told["by depth"] == f"Recorded confidences that it commits at, by depth: {words}."
+
+
 def test_paper_says_which_of_several_models_it_shows(show):
     rows = [(model, place) for model in ("first", "second") for place in range(4)]
     columns = {"trace_id": [str(place) for _, place in rows], "model": [model for model, _ in rows]}

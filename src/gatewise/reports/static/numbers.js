@@ -69,16 +69,22 @@ function showControls() {
   $("alike").textContent = alike();
 }
 
-// The lowest recorded confidence that the gate on screen commits at.
+// The lowest recorded confidence that the gate on screen commits at, by depth where a map is.
 function alike() {
   if (view.map === "raw") return "";
   const { confidences, scores: { calibrated } } = set();
   const width = confidences.length + 1;
   const commits = firstAtLeast(calibrated.thresholds, view.hi) + 1;
   const rank = (depth, at) => calibrated.ranks[depth * width + at + 1];
-  const first = confidences.findIndex((_, at) => everyDepth().some((depth) => rank(depth, at) >= commits));
-  if (first < 0) return "No recorded confidence is mapped so high: this gate never commits.";
-  return `Commits from a recorded confidence of ${plain(confidences[first])} on.`;
+  const firsts = everyDepth().filter((depth) => depth <= view.budget)
+    .map((depth) => confidences.findIndex((_, at) => rank(depth, at) >= commits));
+  if (firsts.every((first) => first < 0)) return "No recorded confidence is mapped so high: this gate never commits.";
+  if (firsts.every((first) => first === firsts[0])) {
+    return `Commits from a recorded confidence of ${plain(confidences[firsts[0]])} on.`;
+  }
+  const from = (first, depth) => `${depth}: ${first < 0 ? "never" : `from ${plain(confidences[first])}`}`;
+  const more = firsts.length > 8 ? "; …" : "";
+  return `Recorded confidences that it commits at, by depth: ${firsts.slice(0, 8).map(from).join("; ")}${more}.`;
 }
 
 const SHAPES = { raw: "key", calibrated: "key diamond" };
