@@ -1,10 +1,16 @@
 """The steps that ask and judge, on a whole study against a real server on the loopback."""
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
+import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 
 import pyarrow.parquet as pq
@@ -151,6 +157,32 @@ def test_another_judge_asks_no_answer_anew_and_the_two_are_compared(tmp_path, st
         compared = gatewise("agree", tmp_path / "small" / "traces" / "one.parquet", other, "--json")
         assert compared.returncode == 0, compared.stderr
         assert "kappa" in compared.stdout
+
+
+def test_a_terminal_shows_calls_cost_failures_rate_and_what_is_left_and_a_pipe_nothing(tmp_path, study):
+    text = STUDY.replace("concurrency = 4", "concurrency = 4\noverall = 0.5").replace("p_true = true\n", "")
+
+    def script(body, time):
+        return 503 if server.total > 4 and seed_of(body) % 4 == 0 else None
+
+    with Scripted(latency=0.25, script=script) as server:
+        path = study(server.url, text)
+        watched, screen = pty.openpty()
+        fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 110, 0, 0))
+        command = [sys.executable, "-m", "gatewise", "record", str(path)]
+        environment = os.environ | {"TERM": "xterm", "NO_COLOR": "1"}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=screen, text=True, env=environment)
+        os.close(screen)
+        shown = b""
+        with contextlib.suppress(OSError):  # the far end is closed
+            while piece := os.read(watched, 1 << 16):
+                shown += piece
+        os.close(watched)
+        assert process.communicate(timeout=60)[0]
+        assert gatewise("record", path).stderr == ""
+    lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode()))
+    bar = r"asking one  \d+ calls  0\.\d{4} \$  failed: \d+ server .* \d+/9 [\d.,]+/s \d:\d\d:\d\d \d:\d\d:\d\d"
+    assert any(re.search(bar, line) for line in lines), lines[-5:]
 
 
 def test_an_interrupt_finishes_what_is_under_way_and_says_how_to_go_on(tmp_path, study):

@@ -222,6 +222,21 @@ def test_what_was_asked_for_in_vain_says_why_in_the_table_and_is_asked_for_again
         assert server.twice == 0
 
 
+def test_questions_that_fail_at_every_run_keep_no_table_from_being_written(run, tmp_path):
+    def script(body, time):
+        return 503 if server.total > 1 and seed_of(body) % 4 == 0 else None
+
+    text = ONE.replace("prices", "overall = 0.3\nprices") + EXACT
+    with Scripted(script=script) as server:
+        for _ in range(2):
+            ended = run(server, text)
+            assert ended["judge"].how == "done"
+            found = [row["missing_reason"] for row in rows(tmp_path)]
+            assert set(found) == {None, "server"}
+            assert found.count("server") >= 3
+        assert server.twice == 0
+
+
 def test_a_signal_that_an_endpoint_does_not_offer_says_so(run, tmp_path):
     text = ONE.replace("prices", "p_true = true\nprices") + EXACT
     refusal = (400, '{"error": {"message": "logprobs are not supported", "param": "logprobs"}}')

@@ -291,6 +291,9 @@ class Voice:
                     raise
                 form = simpler_form
             except Unavailable as failure:
+                if self._noted:  # it has answered before: what fails is perhaps this question alone
+                    self._settled = True
+                    raise
                 self._failed += not failure.final and failure.kind != NOT_ASKED
                 if self._failed < AT_FIRST:
                     raise
