@@ -76,11 +76,13 @@ function alike() {
   const width = confidences.length + 1;
   const commits = firstAtLeast(calibrated.thresholds, view.hi) + 1;
   const rank = (depth, at) => calibrated.ranks[depth * width + at + 1];
-  const firsts = everyDepth().filter((depth) => depth <= view.budget)
-    .map((depth) => confidences.findIndex((_, at) => rank(depth, at) >= commits));
+  const depths = everyDepth().filter((depth) => depth <= view.budget);
+  const firsts = depths.map((depth) => confidences.findIndex((_, at) => rank(depth, at) >= commits));
   if (firsts.every((first) => first < 0)) return "No recorded confidence is mapped so high: this gate never commits.";
-  if (firsts.every((first) => first === firsts[0])) {
-    return `Commits from a recorded confidence of ${plain(confidences[firsts[0]])} on.`;
+  const least = Math.min(...firsts.filter((first) => first >= 0));
+  const passed = (depth, at) => at < least || !rank(depth, at) || rank(depth, at) >= commits; // 0: does not occur there
+  if (depths.every((depth) => confidences.every((_, at) => passed(depth, at)))) {
+    return `Commits from a recorded confidence of ${plain(confidences[least])} on.`;
   }
   const from = (first, depth) => `${depth}: ${first < 0 ? "never" : `from ${plain(confidences[first])}`}`;
   const more = firsts.length > 8 ? "; …" : "";
