@@ -21,8 +21,9 @@ from gatewise.recordings.ledger import Ledger
 from gatewise.recordings.recorder import Decide, by_model, record, walk
 from gatewise.recordings.store import Shelf
 from gatewise.recordings.voices import NOT_ASKED, Ask, Calls, Purse, Tally, Voice
+from gatewise.studies.accounts import Count
+from gatewise.studies.asking import asking_of, ledger_of, plans_in, prompt_of, settings_of
 from gatewise.studies.designs import Asked, Model
-from gatewise.studies.recording import Count, asking_of, ledger_of, plans_in, prompt_of, settings_of
 from gatewise.studies.running import Work
 from gatewise.types import Plan
 

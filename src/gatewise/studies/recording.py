@@ -2,49 +2,44 @@
 
 import asyncio
 import json
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from gatewise.errors import BadChoice, BrokenFile, Unavailable
 from gatewise.files.recorded import Kinds, missing_in, recording
 from gatewise.recordings import judges
-from gatewise.recordings.endpoints import Settings
 from gatewise.recordings.ledger import Ledger
-from gatewise.recordings.prompts import PROMPTS, Prompt, read_prompt
 from gatewise.recordings.recorder import (
     COLUMNS,
-    NOT_JUDGED,
     Asking,
     Decide,
-    Estimate,
     Missed,
-    State,
     about,
     by_model,
     by_own,
-    estimate,
-    estimate_verdicts,
     record,
     rows,
-    settled,
     walk,
 )
-from gatewise.recordings.voices import NOT_ASKED, Ask, Calls, Purse, Tally, Voice, nobody
-from gatewise.studies.designs import Asked, Design, Judging, Model
+from gatewise.recordings.voices import NOT_ASKED, Calls, Purse, Tally, Voice, nobody
+from gatewise.studies.accounts import (
+    Count,
+    answers_to_judge,
+    calls_estimated,
+    count_told,
+    stopped_told,
+    verdicts_estimated,
+)
+from gatewise.studies.asking import Stop, asking_of, ledger_of, name_of, opened, plans_in, prompt_of, settings_of
+from gatewise.studies.designs import Asked, Judging, Model
 from gatewise.studies.running import Outcome, Step, Work, make_folder
-from gatewise.studies.steps import code_digest, plans_of
+from gatewise.studies.steps import code_digest
 from gatewise.types import Plan
 
 Live = Callable[[str, Tally, int, int], None]  # what, so far, done, of how many
-
-Stop = Callable[[Unavailable], None]  # what calls fail with that have not been sent
-
-NOWHERE = "http://127.0.0.1/v1"  # the address of a model in this process, which is never called
 
 
 @dataclass(frozen=True)
@@ -54,30 +49,6 @@ class Limits:
     max_cost: float | None = None
     offline: bool = False
     live: Live = lambda what, tally, done, total: None
-
-
-@dataclass
-class Count:
-    """What became of the states that were walked through."""
-
-    states: int = 0
-    answered: int = 0
-    judged: int = 0
-    missing: Counter[str] = field(default_factory=Counter)
-
-    def add(self, states: Iterable[State]) -> None:
-        """Take in the states of one plan."""
-        for state in states:
-            self.states += 1
-            self.answered += state.answer is not None
-            self.judged += state.correct is not None
-            if state.missing_reason:
-                self.missing[state.missing_reason] += 1
-
-    @property
-    def asked(self) -> bool:
-        """Whether every call was had that there was to make."""
-        return all(settled(reason) for reason in self.missing)
 
 
 def recording_steps(limits: Limits) -> dict[str, Step]:
@@ -117,105 +88,12 @@ def _asked_reads(asked: Asked, work: Work) -> Any:
     return json.loads(json.dumps(values | {"prompt": prompt_of(asked, work.design).digest}, default=str))
 
 
-def prompt_of(asked: Asked, design: Design) -> Prompt:
-    """Return the prompt that a model of the design is asked with: a built-in one, or that of a file."""
-    if asked.prompt in PROMPTS:
-        return PROMPTS[asked.prompt]
-    path = design.folder / asked.prompt
-    try:
-        return read_prompt(path.read_text("utf-8"), asked.prompt)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no UTF-8"
-        raise BrokenFile(
-            f"expected a prompt among {', '.join(PROMPTS)}, or a prompt file at {path}, found: {reason}. Check "
-            "the path."
-        ) from None
-
-
-# Endpoints
-
-
-def settings_of(asked: Asked, design: Design) -> Settings:
-    """Return the settings of a model of the design."""
-    prices = asked.prices
-    return Settings(
-        model=asked.model or asked.local or asked.transformer,
-        url=asked.url or NOWHERE,
-        key_env=asked.key_env,
-        temperature=asked.temperature,
-        max_tokens=asked.max_tokens,
-        seed=asked.seed,
-        extra=asked.extra,
-        logprobs=getattr(asked, "logprobs", False),
-        top_logprobs=getattr(asked, "top_logprobs", 5),
-        prices=prices,
-        concurrency=asked.concurrency,
-        requests_per_minute=asked.requests_per_minute,
-        tokens_per_minute=asked.tokens_per_minute,
-        timeout=asked.timeout,
-        overall=asked.overall,
-        proxy=asked.proxy,
-        ca=str(asked.ca or ""),
-    )
-
-
-def name_of(asked: Asked, design: Design, cache: Path) -> str:
-    """Return what the ledger knows an endpoint by, without opening it."""
-    if asked.url:
-        return settings_of(asked, design).address
-    if asked.transformer:
-        from gatewise.recordings.transformer import name_of as transformer_name
-
-        return transformer_name(_from_folder(asked.transformer, design))
-    from gatewise.recordings.local import name_of as local_name
-
-    return local_name(_from_folder(asked.local, design), cache)
-
-
-def _from_folder(model: str, design: Design) -> str:
-    """Return a model's name, or the path of its files: like all paths of a study, it starts at the study's folder."""
-    path = design.folder / model
-    return str(path) if path.is_file() or (path / "config.json").is_file() else model
-
-
-@asynccontextmanager
-async def opened(asked: Asked, work: Work) -> AsyncIterator[tuple[str, Ask, int, Stop]]:
-    """Yield an endpoint of the design, open: its name, how it is asked, how many calls it takes at once, its stop."""
-    if asked.url:
-        from gatewise.recordings.chats import chat
-
-        if asked.key_env and not work.key(asked.key_env):
-            raise BadChoice(
-                f"expected a key for {asked.model} in the environment variable {asked.key_env}, found none. Set it."
-            )
-        settings = settings_of(asked, work.design)
-        async with chat(settings, key=work.key(asked.key_env)) as endpoint:  # the key in no name of ours
-            yield endpoint.name, lambda request: endpoint(request.body), asked.concurrency, endpoint.stop
-    elif asked.transformer:
-        from gatewise.recordings.transformer import Transformer
-
-        place = _from_folder(asked.transformer, work.design)
-        with Transformer(place, device=asked.device or "auto", batch=asked.batch) as model:
-            yield model.name, lambda request: model(request.body), 2 * asked.batch, _at_once  # the next waits, full
-    else:
-        from gatewise.recordings.local import Local, model_file
-
-        path = model_file(_from_folder(asked.local, work.design), work.cache)
-        with Local(path, threads=asked.threads, context=asked.context) as local:
-            # one at a time, so that depths share a cache
-            yield local.name, lambda request: local(request.body), 1, _at_once
-
-
-def _at_once(failure: Unavailable) -> None:
-    """Do nothing: what answers in this process waits for no turn and tries nothing again."""
-
-
 # The steps
 
 
 def _record(work: Work, limits: Limits) -> Outcome:
     if work.dry_run:
-        return Outcome(told=_estimated(work))
+        return Outcome(told=calls_estimated(work))
     if limits.max_cost is not None:
         for model in work.design.models:
             _require_prices(model)
@@ -248,7 +126,7 @@ async def _recorded(work: Work, limits: Limits) -> Outcome:
 def _judge(work: Work, limits: Limits) -> Outcome:
     judging = work.design.judge
     if work.dry_run:
-        return Outcome(told=_verdicts_estimated(work) if judging.kind == "model" else ())
+        return Outcome(told=verdicts_estimated(work) if judging.kind == "model" else ())
     if limits.max_cost is not None and judging.kind == "model":
         _require_prices(judging)
     return asyncio.run(_all_judged(work, limits))
@@ -291,7 +169,7 @@ def rejudge(work: Work, limits: Limits, by: str, output: Path) -> list[tuple[Pat
 
     paths = [output.with_name(output.name.replace("{model}", model.name)) for model in work.design.models]
     if work.dry_run:
-        return list(zip(paths, _answers_to_judge(replace(work, planned=True), judging), strict=True))
+        return list(zip(paths, answers_to_judge(replace(work, planned=True), judging), strict=True))
 
     async def all_models() -> list[tuple[Path, str]]:
         told = []
@@ -299,8 +177,8 @@ def rejudge(work: Work, limits: Limits, by: str, output: Path) -> list[tuple[Pat
             for model, path in zip(work.design.models, paths, strict=True):
                 count = await _judged(sitting, model, judging, path)
                 if count is None:
-                    raise Unavailable(_stopped(sitting.tally), NOT_ASKED)
-                told.append((path, _told(model.name, count)))
+                    raise Unavailable(stopped_told(sitting.tally), NOT_ASKED)
+                told.append((path, count_told(model.name, count)))
         return told
 
     return asyncio.run(all_models())
@@ -484,24 +362,6 @@ async def _deciding(judging: Judging, sitting: _Sitting) -> AsyncIterator[tuple[
         yield looking, 0, lambda: looking
 
 
-def asking_of(model: Model, design: Design) -> Asking:
-    """Return how a model of the design is asked."""
-    return Asking(model.name, prompt_of(model, design), model.attempts, model.p_true)
-
-
-def ledger_of(design: Design, *, readonly: bool = False) -> Ledger:
-    """Return the ledger of a design, open; one that is only read may stand where nobody writes."""
-    if not readonly:
-        make_folder(design.ledger.parent)
-    return Ledger.open(design.ledger, readonly=readonly)
-
-
-def plans_in(work: Work) -> tuple[int, Iterator[Plan]]:
-    """Return how many plans a study has, and all of them."""
-    parts = [plans_of(data, work) for data in work.design.data]
-    return sum(count for count, _ in parts), chain.from_iterable(plans for _, plans in parts)
-
-
 def _require_prices(asked: Asked) -> None:
     if asked.url and asked.prices is None:
         raise BadChoice(
@@ -516,93 +376,10 @@ def _require_prices(asked: Asked) -> None:
 def _ended(sitting: _Sitting, counts: dict[Path, Count]) -> Outcome:
     """Return how a step ended. One in which a call failed, or was not made, is done again by the next run."""
     tally = sitting.tally
-    told = [_told(path.stem, count) for path, count in counts.items()]
+    told = [count_told(path.stem, count) for path, count in counts.items()]
     priced = f"; {tally.cost:.4f} $ so far" if tally.cost else ""
     told.append(f"{tally.asked:,} calls made, {tally.found:,} found in the ledger{priced}")
     if tally.stopped:
-        return Outcome(told=(_stopped(tally), *told), complete=False)
+        return Outcome(told=(stopped_told(tally), *told), complete=False)
     whole = not tally.failures and all(count.asked for count in counts.values())
     return Outcome(files=tuple(counts), told=tuple(told), noted=whole)
-
-
-def _told(name: str, count: Count) -> str:
-    parts = [f"{name}: {count.states:,} states, {count.answered:,} answered"]
-    if count.judged:
-        parts.append(f"{count.judged:,} judged")
-    parts += [f"{number:,} {reason}" for reason, number in sorted(count.missing.items()) if reason != NOT_JUDGED]
-    return ", ".join(parts)
-
-
-def _stopped(tally: Tally) -> str:
-    return f"stopped: {tally.stopped}. Run the same command again to go on; what was answered is kept."
-
-
-def _estimated(work: Work) -> tuple[str, ...]:
-    """Return what recording would ask, a line a model; whatever is in the ledger is not asked again."""
-    told: list[str] = []
-    with _looked_into(work) as silent:
-        for model in work.design.models:
-            asking = asking_of(model, work.design)
-            found = estimate(plans_in(work)[1], silent(model), asking)
-            signals = f" and up to {found.signals:,} for P(True)" if found.signals else ""
-            told.append(
-                f"{model.name}: {found.states:,} states, {found.copied:,} of them copies, {found.had:,} in the ledger"
-                f"; {found.calls:,} calls to make{signals}, {_priced(found, model)}"
-            )
-    return tuple(told)
-
-
-def _verdicts_estimated(work: Work) -> tuple[str, ...]:
-    """Return what judging would ask, a line a model; an answer that is not there yet counts as one of its own."""
-    told: list[str] = []
-    judging = work.design.judge
-    with _looked_into(work) as silent:
-        for model in work.design.models:
-            asking, prompt = asking_of(model, work.design), prompt_of(judging, work.design)
-            found = estimate_verdicts(plans_in(work)[1], silent(model), asking, silent(judging), prompt)
-            told.append(
-                f"{model.name}: {found.had:,} verdicts in the ledger; at most {found.calls:,} calls to make, "
-                f"{_priced(found, judging)}"
-            )
-    return tuple(told)
-
-
-def _answers_to_judge(work: Work, judging: Judging) -> list[str]:
-    """Return what judging by a judge that asks no model would look at, a line a model."""
-
-    async def all_models() -> list[str]:
-        told = []
-        with _looked_into(work) as silent:
-            for model in work.design.models:
-                voice, asking, count = silent(model), asking_of(model, work.design), Count()
-                for plan in plans_in(work)[1]:
-                    count.add(await walk(plan, voice, asking))
-                told.append(
-                    f"{model.name}: {count.states:,} states, {count.answered:,} answered, would be judged by "
-                    f"{judging.name}; no model is asked"
-                )
-        return told
-
-    return asyncio.run(all_models())
-
-
-@contextmanager
-def _looked_into(work: Work) -> Iterator[Callable[[Asked], Voice]]:
-    """Yield what makes the voice of a model by what the ledger has, if there is one; no file changes."""
-    design = work.design
-    with ExitStack() as stack:
-        ledger = None
-        if design.ledger.is_file():
-            ledger = stack.enter_context(Ledger.open(design.ledger, readonly=True))
-
-        def silent(asked: Asked) -> Voice:
-            calls = Calls(ledger, Tally(), Purse(Tally()), prices=asked.prices)
-            return Voice(name_of(asked, design, work.cache), settings_of(asked, design), calls, nobody)
-
-        yield silent
-
-
-def _priced(found: Estimate, asked: Asked) -> str:
-    price = found.price(asked.prices)
-    cost = "no price named" if price is None else f"at most {price:,.2f} $"
-    return f"about {found.input_tokens:,} tokens in and at most {found.output_tokens:,} out, {cost}"
