@@ -246,6 +246,26 @@ def test_a_signal_that_an_endpoint_does_not_offer_says_so(run, tmp_path):
         assert run(server, text.replace("p_true", "logprobs = true\np_true"))["record"].how == "unchanged"
 
 
+@pytest.mark.parametrize(
+    ("tokens", "reason"),
+    [(None, "no log-probabilities"), ([{"token": "?", "logprob": -1.0}], "other tokens than the answer's")],
+)
+def test_a_token_probability_that_was_asked_for_in_vain_says_so(run, tmp_path, tokens, reason):
+    def say(body):
+        reply = said(body)
+        reply["choices"][0]["logprobs"] = {"content": tokens}
+        return reply
+
+    with Scripted(say) as server:
+        text = ONE.replace("prices", "logprobs = true\nprices")
+        run(server, text + EXACT)
+        assert {row["missing_reason"] for row in rows(tmp_path)} == {f"token_probability: {reason}"}
+        assert all(row["correct"] is not None for row in rows(tmp_path))
+        assert run(server, text + EXACT)["judge"].how == "unchanged"
+        run(server, ONE + EXACT, only=("plan", "record", "judge"))
+        assert {row["missing_reason"] for row in rows(tmp_path)} == {None}
+
+
 def test_no_room_is_told_before_anything_is_asked(run, tmp_path):
     with disks.small_disk(tmp_path / "s", "20m"), Scripted() as server:
         with pytest.raises(BrokenFile, match="MiB of room"):

@@ -35,7 +35,8 @@ Decide = Callable[[Question, str], Awaitable[Verdict]]
 
 NOT_JUDGED = "not judged"
 NO_VERDICT = "verdict: none"
-NOT_OFFERED = "p_true: no log-probabilities"
+NOT_OFFERED = "no log-probabilities"
+OTHER_TOKENS = "token_probability: other tokens than the answer's"
 ALTERNATIVES = 10  # first tokens among which Yes and No are looked for
 
 
@@ -132,13 +133,20 @@ async def _signalled(
     state: State, said: Said, completion: Completion, messages: Messages, voice: Voice, asking: Asking
 ) -> State:
     """Return a state with what was said and its signals."""
+    probability, reason = token_probability(completion), None
+    if probability is None and voice.settings.logprobs:
+        reason = OTHER_TOKENS if completion.tokens else f"token_probability: {NOT_OFFERED}"
     state = replace(
-        state, answer=said.answer, confidence=said.confidence, token_probability=token_probability(completion)
+        state,
+        answer=said.answer,
+        confidence=said.confidence,
+        token_probability=probability,
+        missing_reason=reason,
     )
     if not asking.p_true:
         return state
     if not voice.form.logprobs:
-        return replace(state, missing_reason=NOT_OFFERED)
+        return replace(state, missing_reason=f"p_true: {NOT_OFFERED}")
     asked = p_true_messages(asking.prompt, messages, completion.content)
     try:
         entry = await voice.say(asked, kind="p_true", max_tokens=1, top_logprobs=ALTERNATIVES)
@@ -146,7 +154,7 @@ async def _signalled(
         return replace(state, missing_reason=f"p_true: {_reason(failure)}")
     reply = entry.completion
     found = None if isinstance(reply, Unreadable) else p_true(reply)
-    return replace(state, p_true=found, missing_reason=None if found is not None else "p_true: unreadable")
+    return replace(state, p_true=found, missing_reason=reason if found is not None else "p_true: unreadable")
 
 
 async def _judged(state: State, question: Question, decide: Decide | None) -> State:
@@ -172,7 +180,8 @@ def _reason(failure: Unavailable) -> str:
 
 def settled(reason: str) -> bool:
     """Return whether asking again would change nothing: there was a reply, or there is nothing to ask."""
-    return reason in (NOT_JUDGED, NO_VERDICT, NOT_OFFERED) or "unreadable" in reason
+    told = reason in (NOT_JUDGED, NO_VERDICT, OTHER_TOKENS) or reason.endswith(NOT_OFFERED)
+    return told or "unreadable" in reason
 
 
 class Missed:
