@@ -165,3 +165,14 @@ def test_hostile_names_stay_text(report, tmp_path):
         Path(name).parts[0] in ("README.md", "index.html", "numbers.json", "tables", "figures")
         for name in contents(folder)
     )
+
+
+def test_groups_that_are_numbers_are_told_apart_in_every_table(gatewise, tmp_path):
+    lines = ["trace_id,depth,confidence,correct,size"]
+    lines += [f"q{place},0,0.{place},{place % 2},{(0.21, 0.24)[place % 2]}" for place in range(9)]
+    (tmp_path / "traces.csv").write_text("\n".join(lines))
+    gatewise("report", tmp_path / "traces.csv", "-o", tmp_path / "report", "--by", "size", "--no-figures")
+    for form in ("md", "tex", "csv"):
+        said = (tmp_path / "report" / "tables" / f"by.{form}").read_text()
+        assert "0.21" in said
+        assert "0.24" in said

@@ -1,6 +1,6 @@
 import pytest
 
-from gatewise.reports.tables import BOLD, Column, Table, best_across, best_down, printable, text
+from gatewise.reports.tables import BOLD, Column, Table, best_across, best_down, printable, shown, text
 
 
 def test_wide_and_hostile_text_keeps_columns_and_terminal():
@@ -68,3 +68,10 @@ def test_every_part_of_a_wide_table_names_its_rows():
     assert len(parts) > 1
     for part in parts:
         assert part.count("calibrated") == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(True, "True"), (3, "3"), (0.24, "0.24"), (0.21, "0.21"), (1234567, "1234567"), (None, "–")]
+)
+def test_a_group_is_named_by_its_whole_value(value, said):
+    assert shown(value, Column("group")) == said

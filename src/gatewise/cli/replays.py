@@ -99,7 +99,9 @@ def check(
     if as_json:
         print_json(counts.as_json())
         return
-    print(f"{counts.traces:,} traces, {counts.states:,} states, {counts.questions:,} traces with a question")
+    sizes = ((counts.traces, "trace"), (counts.states, "state"), (counts.questions, "trace"))
+    told = ", ".join(f"{size:,} {what}{'' if size == 1 else 's'}" for size, what in sizes)
+    print(f"{told} with a question")
     print_tables(census_tables(counts))
     print()
     tell(f"columns  {', '.join(map(ascii, counts.columns))}")

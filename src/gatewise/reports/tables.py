@@ -184,6 +184,8 @@ def shown(value: Cell, column: Column) -> str:
         return "–"
     if isinstance(value, str):
         return printable(value)
+    if column.kind == "text":  # the number that names a group: whole, for two groups may not read alike
+        return str(value)
     if column.kind == "percent":
         return f"{100 * value:.{column.decimals}f}"
     if column.kind == "count":

@@ -18,6 +18,7 @@ const price = (value) => {
   return `${digits}e-${power.padStart(2, "0")}`;
 };
 const count = new Intl.NumberFormat("en").format;
+const many = (size, what) => `${count(size)} ${what}${size === 1 ? "" : "s"}`;
 const exact = (value) => (value === null ? "nothing to divide by" : String(value));
 const plain = (value) => String(Math.round(value * 1e4) / 1e4);
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 2 }).format;
@@ -51,7 +52,7 @@ function fillControls() {
   $("value").value = view.value;
   $("value").hidden = view.column < 0;
   const model = file.sets.length > 1 || set().model === null ? [] : [make("bdi", "", set().model), " · "];
-  const size = `${count(set().n)} questions × ${depths} ${depths === 1 ? "depth" : "depths"}`;
+  const size = `${many(set().n, "question")} × ${many(depths, "depth")}`;
   const [split, signal] = [file.split, set().signal].map((one) => make("bdi", "", String(one)));
   $("about").replaceChildren(...model, `${size} · split `, split, " · signal ", signal);
   $("find").value = view.find;
@@ -122,7 +123,7 @@ function showNumbers(points) {
   const column = set().groupings[view.column]?.column;
   const parts = column === undefined ? [] : [clipped(column, 60), valueName(view.value)];
   const [of, which] = parts.map((one) => make("bdi", "", one));
-  $("numbers-aside").replaceChildren(...(of ? [of, ": ", which, ", "] : []), `${count(group.n)} questions`);
+  $("numbers-aside").replaceChildren(...(of ? [of, ": ", which, ", "] : []), many(group.n, "question"));
 }
 
 function showFlows(counts) {
