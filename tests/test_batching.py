@@ -272,3 +272,16 @@ def test_the_commands_say_what_was_written_and_what_became_of_it(tmp_path, study
     assert "Write what is still missing" in read.stdout
     gone = gatewise("batch", "read", path, tmp_path / "none.jsonl")
     assert (gone.returncode, "No such file" in gone.stderr) == (2, True)
+
+
+def test_answers_that_no_model_judges_are_all_that_a_batch_must_bring(tmp_path, study):
+    head = STUDY.partition("[judge]")[0].partition("[[models]]")[0]
+    model = '[[models]]\nname = "one"\nurl = "{url}"\nmodel = "m-1"\n'
+    path = study("short", NOWHERE, head + model + '[judge]\nkind = "exact"\n')
+    assert gatewise("batch", "write", path).returncode == 0
+    results = tmp_path / "results.jsonl"
+    results.write_text("\n".join(engine(tmp_path / "short" / "batch" / "answers-one.jsonl")))
+    read = gatewise("batch", "read", path, results)
+    assert read.stdout.splitlines()[-1].startswith("No call is missing: gatewise run STUDY.TOML asks nobody"), read
+    again = gatewise("batch", "write", path)
+    assert again.stdout.startswith("No call is missing"), again

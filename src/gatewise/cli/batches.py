@@ -63,7 +63,7 @@ def write(
         tell("")
         tell("Run them, then: gatewise batch read STUDY.TOML RESULTS…")
     else:
-        tell("nothing is missing: gatewise run STUDY.TOML asks nobody and goes on")
+        tell("No call is missing: gatewise run STUDY.TOML asks nobody and goes on")
 
 
 @batch_app.command("read")
@@ -134,6 +134,8 @@ def _tell_intakes(found: "Intakes") -> None:
         tell(f"{name}: {one.states:,} states, {one.answered:,} answered, {one.judged:,} judged{missing}")
     for note in found.notes:
         say(note)
-    whole = all(not one.missing for one in found.models.values())
     tell("")
-    tell("Nothing is missing." if whole else "Write what is still missing: gatewise batch write STUDY.TOML")
+    if all(one.asked for one in found.models.values()):
+        tell("No call is missing: gatewise run STUDY.TOML asks nobody and goes on")
+    else:
+        tell("Write what is still missing: gatewise batch write STUDY.TOML")
