@@ -1,4 +1,5 @@
 import asyncio
+import json
 import math
 import os
 import sys
@@ -391,3 +392,22 @@ def test_a_model_that_sentence_transformers_cannot_load_is_said():
     said = str(caught.value)
     assert "expected the model absent, found: absent is not a local folder" in said
     assert said.isprintable()
+
+
+def test_vectors_that_are_under_way_at_an_interrupt_are_kept(tmp_path):
+    reply = {"data": [{"index": 0, "embedding": [1.0, 2.0]}]}
+
+    async def slow(body):
+        await asyncio.sleep(0.2)
+        return reply
+
+    async def interrupted(call):
+        task = asyncio.create_task(call({"model": "e", "input": ["a"]}))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with Ledger.open(tmp_path / "l.sqlite") as ledger:
+        asyncio.run(interrupted(kept(slow, "http://localhost/v1/embeddings", ledger)))
+        assert [json.loads(one.raw) for one in ledger.entries()] == [reply]

@@ -94,6 +94,16 @@ def kept(call: Call, url: str, ledger: Ledger) -> Call:
         had = ledger.find([request.key]).get(request.key)
         if had:
             return json.loads(had.raw)
+        task = asyncio.ensure_future(pay(request, body))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.gather(
+                task, return_exceptions=True
+            )  # it is paid for: kept before an interrupt gets through
+            raise
+
+    async def pay(request: Request, body: Mapping[str, Any]) -> Any:
         started, clock = time.time(), time.perf_counter()
         reply = await call(body)
         latency = time.perf_counter() - clock
