@@ -439,6 +439,27 @@ def test_a_slider_repaints_within_a_frame(show):
     raise AssertionError(found)
 
 
+STEPS_OF_BUDGET = """async (steps) => {
+  const slider = document.getElementById("budget"), before = gatewise.work().length;
+  for (let step = 0; step < steps; step++) {
+    await new Promise(requestAnimationFrame);
+    slider.value = step % 4;
+    slider.dispatchEvent(new Event("input", { bubbles: true }));
+    await new Promise(requestAnimationFrame);
+  }
+  return gatewise.work().slice(before).sort((a, b) => a - b)[Math.floor(steps / 2)];
+}"""
+
+
+def test_a_new_budget_is_painted_within_a_frame_though_no_two_scores_are_alike(show):
+    n, chance = 2457, np.random.default_rng(0)
+    columns = {"trace_id": [str(at) for at in range(n) for _ in range(4)], "depth": list(range(4)) * n}
+    columns |= {"confidence": chance.random(4 * n).tolist(), "correct": (chance.random(4 * n) < 0.5).tolist()}
+    shown = show(page_text(Traces.from_columns(columns), maps={None: SCORE}))
+    taken = [shown.look(STEPS_OF_BUDGET, 24) for _ in range(3)]  # a machine that does other things at once
+    assert min(taken) < 16, taken
+
+
 def test_what_is_copied_runs_and_says_what_the_page_says(show, tmp_path):
     folder = tmp_path / "it's a $HOME"
     folder.mkdir()

@@ -25,12 +25,42 @@ function nice(most) {
   return { most: step * Math.ceil(most / step - 1e-9), step };
 }
 
-const curve = (name, budget) => {
-  const group = subset(), surface = group.surfaces[name];
+// Every threshold at one budget as a chart sees it, where it has both values.
+function curve(name, budget, { x, y }) {
+  const group = subset(), surface = group.surfaces[name], places = [];
   const row = Math.min(budget, surface.cost.length / (surface.thresholds.length + 1) - 1);
-  return Array.from(surface.thresholds, (_, place) => ratios(point(group, surface, row, place)));
-};
-const never = (name, budget) => ratios(operatingPoint(subset(), name, Infinity, budget)); // what commits to nothing costs
+  for (let place = 0; place < surface.thresholds.length; place++) {
+    const one = ratios(point(group, surface, row, place));
+    if (one[y] !== null) places.push([one[x], one[y]]);
+  }
+  return places;
+}
+
+// The highest cost and accuracy of any threshold at any budget: an axis may not jump as a slider moves.
+const reaches = new WeakMap();
+function reach(group) {
+  if (reaches.has(group)) return reaches.get(group);
+  const most = [0, 0];
+  for (const name of shownNames()) {
+    const { committed, correct, unlabelled, cost } = group.surfaces[name];
+    for (let at = 0; at < cost.length; at++) {
+      most[0] = Math.max(most[0], cost[at] / group.n);
+      if (committed[at] > unlabelled[at]) most[1] = Math.max(most[1], correct[at] / (group.n - unlabelled[at]));
+    }
+  }
+  reaches.set(group, most);
+  return most;
+}
+
+// A line without the points that stand in one place to the eye.
+function thinned(places) {
+  let [x, y] = [NaN, NaN];
+  return places.filter((one, at) => {
+    const kept = !(Math.abs(one[0] - x) + Math.abs(one[1] - y) < 0.3) || at === places.length - 1;
+    if (kept) [x, y] = one;
+    return kept;
+  });
+}
 
 const hundredfold = (value) => plain(100 * value);
 
@@ -52,17 +82,20 @@ function drawChart(id) {
   const width = Math.max(260, figure.clientWidth - 2 * parseFloat(getComputedStyle(figure).paddingLeft));
   const height = Math.round(Math.min(340, Math.max(230, width * 0.62)));
   const drawable = (one) => one[chart.y] !== null;
-  const curves = shownNames().map((name) => [name, curve(name, view.budget).filter(drawable)]);
+  const curves = shownNames().map((name) => [name, curve(name, view.budget, chart)]);
   const known = Object.entries(subset().baselines).filter(([, one]) => one);
   const bases = known.map(([name, one]) => [name, ratios(one)]).filter(([, one]) => drawable(one));
-  // The second chart shows every budget of the gate at once, and its axes may not jump as a slider moves.
-  const shown = id === "risk" ? [] : everyDepth();
-  const steps = shown.flatMap((budget) =>
-    shownNames().flatMap((name) => [...curve(name, budget), never(name, budget)]));
-  const all = [...curves.flatMap(([, points]) => points), ...bases.map(([, one]) => one), ...steps];
-  const most = (what) => all.reduce((top, one) => Math.max(top, one[what] ?? 0), 0);
-  const xs = id === "risk" ? { most: 1, step: 0.25 } : nice(most(chart.x));
-  const ys = nice(most(chart.y));
+  const all = bases.map(([, one]) => [one[chart.x], one[chart.y]]);
+  if (id === "cost") all.push(reach(subset())); // this chart shows every budget of the gate at once
+  const most = (which) => {
+    let top = 0;
+    for (const places of [all, ...curves.map(([, points]) => points)]) {
+      for (const one of places) top = Math.max(top, one[which]);
+    }
+    return top;
+  };
+  const xs = id === "risk" ? { most: 1, step: 0.25 } : nice(most(0));
+  const ys = nice(most(1));
   ys.most = Math.min(ys.most, Math.max(1, ys.step * Math.ceil(1 / ys.step)));
   const box = { left: 44, right: width - chart.right, top: 24, bottom: height - 40 };
   chart.x_of = (v) => box.left + (v / xs.most) * (box.right - box.left);
@@ -80,8 +113,8 @@ function drawChart(id) {
   }
   still.append(label(box.left - 36, 12, chart.names[1], "start"));
   still.append(label(box.right, height - 4, chart.names[0], "end"));
-  const at = (one) => [chart.x_of(one[chart.x]), chart.y_of(one[chart.y])];
-  const traced = curves.map(([name, points]) => [name, points.map(at)]).filter(([, places]) => places.length);
+  const at = ([x, y]) => [chart.x_of(x), chart.y_of(y)];
+  const traced = curves.map(([name, points]) => [name, thinned(points.map(at))]).filter(([, places]) => places.length);
   for (const [name, places] of traced) still.append(draw("path", { d: line(places) }, `curve ${name}`));
   if (!traced.length && !bases.length) {
     still.append(label((box.left + box.right) / 2, (box.top + box.bottom) / 2, "no answers with a verdict"));
