@@ -511,6 +511,13 @@ OVERLAPPING = """[...document.querySelectorAll("svg")].flatMap((svg) => {
 })"""
 
 
+PLACEHOLDER = """(() => {
+  const find = document.getElementById("find"), pen = document.createElement("canvas").getContext("2d");
+  pen.font = getComputedStyle(find).font;
+  return pen.measureText(find.placeholder).width < 200; // the box is 220 wide or more
+})()"""
+
+
 def test_nothing_overflows_or_clips_at_any_width_in_either_scheme(show):
     traces = reconstruction(MODEL)
     text = page_text(traces.split("test"), maps={MODEL: calibrate(traces)}, title="A title that is to be broken")
@@ -522,6 +529,7 @@ def test_nothing_overflows_or_clips_at_any_width_in_either_scheme(show):
             shown.painted()
             assert shown.look("document.documentElement.scrollWidth") == width
             assert shown.look(CLIPPED) == []
+            assert shown.look(PLACEHOLDER)
             assert shown.look(OUTSIDE) == []
             assert shown.look(OVERLAPPING) == []
 
