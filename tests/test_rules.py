@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gatewise import BadChoice, BrokenTraces
+from gatewise import BadChoice, BrokenTraces, Traces
 from gatewise.errors import shown
 from gatewise.replays import rules
 from gatewise.replays.arrays import Coded
@@ -65,3 +65,15 @@ def test_a_missing_column_names_what_is_there():
         BadChoice, match=r"found depht \(did you mean depht\?\)|found 'depht' \(did you mean depht\?\)"
     ):
         rules.require({"depht": rules.as_column([0])}, "depth")
+
+
+def test_a_list_of_numpys_own_numbers_is_read_as_one_of_pythons():
+    table = {
+        "trace_id": [np.str_("a"), "a"],
+        "depth": [np.int64(0), np.int8(1)],
+        "confidence": [np.float32(0.7), np.float64(0.9)],
+        "correct": [np.bool_(False), np.bool_(True)],
+    }
+    traces = Traces.from_columns(table)
+    assert traces.table["confidence"].tolist() == [0.7, 0.9]
+    assert traces.table["correct"].tolist() == [False, True]

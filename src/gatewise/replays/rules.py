@@ -53,9 +53,12 @@ class Violations:
         return Violation(row + 1, violation.column, violation.value, violation.problem, violation.remedy, file)
 
 
-def _unboxed(value: object) -> object:
+def _unboxed(value: Any) -> Any:
+    """Return a value of numpy's as one of Python's; a shorter float by its shortest decimal."""
     if value is np.ma.masked:
         return None
+    if isinstance(value, np.floating):
+        return float(doubles(np.array([value]))[0])
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -68,7 +71,7 @@ def as_column(values: Any) -> Column:
     array = values if isinstance(values, np.ndarray) else objects(list(values))
     if array.dtype.kind not in "OU":
         return np.ma.masked_array(doubles(array) if array.dtype.kind == "f" else array)
-    rows = array.tolist()
+    rows = [_unboxed(value) for value in array.tolist()]
     null = np.array([value is None for value in rows], np.bool_)
     kinds = {type(value) for value in rows if value is not None}
     if kinds == {str}:
