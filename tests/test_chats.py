@@ -501,3 +501,17 @@ def test_an_answer_that_says_the_key_is_kept_without_it(server):
 def test_a_dummy_key_changes_no_answer(server, key):
     server.on(PATH, as_json({"choices": [{"message": {"content": "x EMPTY ollama"}}]}))
     assert "x EMPTY ollama" in play(server.url("/v1"), one, key=key).raw
+
+
+def test_an_address_where_nobody_has_answered_is_tried_a_few_times_and_a_known_one_longer(server):
+    patience = Patience(attempts=9, first_wait=0.001, longest_wait=0.002, connect=2.0)
+    with pytest.raises(Unavailable, match="found after 4 tries"):
+        play(f"http://127.0.0.1:{closed_port()}/v1", lambda endpoint: endpoint(body()), patience=patience)
+    server.on(PATH, GOOD, *[Reply(raw=b"")] * 20)
+
+    async def known(endpoint):
+        await endpoint(body())
+        return await endpoint(body("What?"))
+
+    with pytest.raises(Unavailable, match="found after 9 tries"):
+        play(server.url("/v1"), known, patience=patience)

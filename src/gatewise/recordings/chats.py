@@ -21,6 +21,7 @@ from gatewise.recordings.faults import LONGEST_SAID, Fault, fault_in, fault_of
 from gatewise.recordings.paces import Pace
 from gatewise.recordings.retries import Hiccup, Patience, later, patiently, retry_after
 
+STRANGER = 4  # tries while nobody has answered at an address at all: it may well be the wrong one
 CALLS = Patience(attempts=10)  # about two minutes: an endpoint may be busy for as long
 
 
@@ -39,6 +40,7 @@ class Chat:
         self._settings = settings
         self._key = key
         self._patience = patience
+        self._met = False  # whether anybody has answered, whatever it was
         self._what = f"an answer from {place_of(self.name)}"
         self._pace = Pace(settings.concurrency, settings.requests_per_minute, settings.tokens_per_minute)
         self._proxy = _proxy_for(settings)
@@ -94,6 +96,7 @@ class Chat:
                 self._what,
                 rest=self._pace.rest,
                 within=lambda: (end, settings.overall),
+                attempts=lambda: self._patience.attempts if self._met else STRANGER,
                 hide=self._key.hide,
             )
         except Unavailable as unavailable:
@@ -123,6 +126,7 @@ class Chat:
         answer = await exchange(
             self._opened, self.name, sent, key=self._key, largest=largest, headers=headers, proxy=proxy
         )
+        self._met = True
         latency = time.perf_counter() - start
         raw = self._key.hide(answer.body.decode("utf-8-sig", "replace"))
         fault = fault_in(raw) if answer.status < 400 else fault_of(answer.status, raw)

@@ -55,12 +55,13 @@ async def patiently(
     *,
     rest: Callable[[float], Awaitable[None]] | None = None,
     within: Callable[[], tuple[float, float]] = lambda: (float("inf"), 0.0),
+    attempts: Callable[[], int] | None = None,
     hide: Callable[[str], str] = str,
 ) -> T:
     """Return what an attempt returns, trying again after hiccups.
 
-    `within` says when all attempts must be over, on the loop's clock, and how long that is in all; `hide` takes out
-    of an error's text what must not be shown.
+    `within` says when all attempts must be over, on the loop's clock, and how long that is in all; `attempts` how
+    many there may be at most, as things stand; `hide` takes out of an error's text what must not be shown.
     """
     failures = 0
     before: Hiccup | None = None
@@ -83,7 +84,8 @@ async def patiently(
             wait = max(wait, failure.wait) if failure.wait else 0.0
         end, overall = within()
         late = asyncio.get_running_loop().time() + wait >= end
-        if failures >= patience.attempts or late:
+        most = min(patience.attempts, attempts() if attempts else patience.attempts)
+        if failures >= most or late:
             tries = "1 try" if failures == 1 else f"{failures} tries"
             bound = f" within {overall:g} s" if late else ""
             raise Unavailable(
