@@ -168,7 +168,7 @@ def test_a_terminal_shows_calls_cost_failures_rate_and_what_is_left_and_a_pipe_n
     with Scripted(latency=0.25, script=script) as server:
         path = study(server.url, text)
         watched, screen = pty.openpty()
-        fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 110, 0, 0))
+        fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 140, 0, 0))
         command = [sys.executable, "-m", "gatewise", "record", str(path)]
         environment = os.environ | {"TERM": "xterm", "NO_COLOR": "1"}
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=screen, text=True, env=environment)
