@@ -170,7 +170,8 @@ def test_a_terminal_shows_calls_cost_failures_rate_and_what_is_left_and_a_pipe_n
         watched, screen = pty.openpty()
         fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 140, 0, 0))
         command = [sys.executable, "-m", "gatewise", "record", str(path)]
-        environment = os.environ | {"TERM": "xterm", "NO_COLOR": "1"}
+        sized = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+        environment = sized | {"TERM": "xterm", "NO_COLOR": "1"}
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=screen, text=True, env=environment)
         os.close(screen)
         shown = b""

@@ -119,7 +119,7 @@ def progress(unit: str = "") -> "Iterator[Callable[[str, int, int | None], None]
     if unit == "bytes":
         amounts = (DownloadColumn(), TransferSpeedColumn())
     ends = (TimeElapsedColumn(), TimeRemainingColumn())
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), *amounts, *ends)
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=10), *amounts, *ends)
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     task = bar.add_task("starting", total=None)
     timer = threading.Timer(2.0, bar.start)
