@@ -11,6 +11,8 @@ from gatewise.cli.replays import (
     CostOption,
     DatasetOption,
     LeakOption,
+    MapsOption,
+    ModelsOption,
     SignalOption,
     SplitOption,
     TracesArgument,
@@ -21,26 +23,14 @@ from gatewise.cli.terminal import progress, say, tell, warn
 
 def explore(
     traces: TracesArgument,
-    map_path: Annotated[
-        list[Path],
-        typer.Option(
-            "--map",
-            help="A map written by calibrate, one for each model; default: fit them on the calibration split.",
-            show_default=False,
-        ),
-    ] = [],  # noqa: B006 -- typer reads the default and never changes it
+    map_path: MapsOption = [],  # noqa: B006 -- typer reads the default and never changes it
     plans: Annotated[
         list[Path],
         typer.Option("--plans", help="Show the evidence of these plans; may be repeated.", show_default=False),
     ] = [],  # noqa: B006
     title: Annotated[str, typer.Option("--title", help="What the page is called.")] = "What the gate does",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes a free one.")] = 0,
-    model: Annotated[
-        list[str],
-        typer.Option(
-            "--model", help="Look at this model alone; may be repeated. Default: all of them.", show_default=False
-        ),
-    ] = [],  # noqa: B006
+    model: ModelsOption = [],  # noqa: B006
     dataset: DatasetOption = [],  # noqa: B006
     split: SplitOption = "test",
     signal: SignalOption = "confidence",

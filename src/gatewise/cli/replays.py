@@ -25,6 +25,12 @@ ModelOption = Annotated[
     str,
     typer.Option("--model", help="The model to look at, where the traces hold several.", show_default=False),
 ]
+ModelsOption = Annotated[
+    list[str],
+    typer.Option(
+        "--model", help="Look at this model alone; may be repeated. Default: all of them.", show_default=False
+    ),
+]
 DatasetOption = Annotated[
     list[str],
     typer.Option(
@@ -41,6 +47,14 @@ MapOption = Annotated[
     typer.Option(
         "--map",
         help="A map written by calibrate; default: fit one on the calibration split.",
+        show_default=False,
+    ),
+]
+MapsOption = Annotated[
+    list[Path],
+    typer.Option(
+        "--map",
+        help="A map written by calibrate, one for each model; default: fit them on the calibration split.",
         show_default=False,
     ),
 ]

@@ -15,6 +15,8 @@ from gatewise.cli.replays import (
     GateLoOption,
     HiOption,
     LeakOption,
+    MapsOption,
+    ModelsOption,
     PolicyOption,
     SignalOption,
     SplitOption,
@@ -30,25 +32,13 @@ def report(
     output: Annotated[
         Path, typer.Option("-o", "--output", help="The folder to write into; made if it is not there.")
     ] = Path("report"),
-    map_path: Annotated[
-        list[Path],
-        typer.Option(
-            "--map",
-            help="A map written by calibrate, one for each model; default: fit them on the calibration split.",
-            show_default=False,
-        ),
-    ] = [],  # noqa: B006 -- typer reads the default and never changes it
+    map_path: MapsOption = [],  # noqa: B006 -- typer reads the default and never changes it
     lo: GateLoOption = None,
     hi: HiOption = 0.7,
     budget: BudgetOption = 3,
     policy: PolicyOption = [],  # noqa: B006
     by: ByOption = "",
-    model: Annotated[
-        list[str],
-        typer.Option(
-            "--model", help="Look at this model alone; may be repeated. Default: all of them.", show_default=False
-        ),
-    ] = [],  # noqa: B006
+    model: ModelsOption = [],  # noqa: B006
     dataset: DatasetOption = [],  # noqa: B006
     split: SplitOption = "test",
     signal: SignalOption = "confidence",

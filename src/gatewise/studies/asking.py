@@ -6,13 +6,14 @@ from itertools import chain
 from pathlib import Path
 
 from gatewise.errors import BadChoice, BrokenFile, Unavailable
+from gatewise.files.disk import make_folder
 from gatewise.recordings.endpoints import Settings
 from gatewise.recordings.ledger import Ledger
 from gatewise.recordings.prompts import PROMPTS, Prompt, read_prompt
 from gatewise.recordings.recorder import Asking
 from gatewise.recordings.voices import Ask
 from gatewise.studies.designs import Asked, Design, Model
-from gatewise.studies.running import Work, make_folder
+from gatewise.studies.running import Work
 from gatewise.studies.steps import plans_of
 from gatewise.types import Plan
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.errors import BadChoice, BrokenFile, Unavailable
+from gatewise.files.disk import make_folder
 from gatewise.files.recorded import Kinds, missing_in, recording
 from gatewise.recordings import judges
 from gatewise.recordings.ledger import Ledger
@@ -35,7 +36,7 @@ from gatewise.studies.accounts import (
 )
 from gatewise.studies.asking import Stop, asking_of, ledger_of, name_of, opened, plans_in, prompt_of, settings_of
 from gatewise.studies.designs import Asked, Judging, Model
-from gatewise.studies.running import Outcome, Step, Work, make_folder
+from gatewise.studies.running import Outcome, Step, Work
 from gatewise.studies.steps import code_digest
 from gatewise.types import Plan
 

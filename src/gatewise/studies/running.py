@@ -14,7 +14,7 @@ from typing import Any
 
 from gatewise.errors import BadChoice, BrokenFile, nearest, shown
 from gatewise.files import digest_of
-from gatewise.files.disk import replace_file
+from gatewise.files.disk import make_folder, replace_file
 from gatewise.studies.designs import Design
 
 STATE_SCHEMA = "gatewise.study/1"
@@ -188,16 +188,6 @@ def write_state(state: State, path: Path) -> None:
     make_folder(path.parent)
     steps = {name: {"reads": noted.reads, "files": dict(noted.files)} for name, noted in state.steps.items()}
     replace_file(path, (json.dumps({"schema": STATE_SCHEMA, "steps": steps}, indent=1) + "\n").encode())
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder for what a step writes."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BrokenFile(
-            f"expected to make the folder {path}, found: {error.strerror}. Choose another out."
-        ) from None
 
 
 def _left(state: State, name: str) -> Any:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gatewise import files
-from gatewise.files.disk import replace_file
+from gatewise.files.disk import make_folder, replace_file
 from gatewise.replays.calibrators import calibrate, fittable
 from gatewise.replays.metrics import Point
 from gatewise.replays.policies import Threshold
@@ -20,7 +20,7 @@ from gatewise.replays.traces import Traces
 from gatewise.studies import planning
 from gatewise.studies.designs import Data, Design
 from gatewise.studies.planning import Ranking, Recipe, Source, Survey
-from gatewise.studies.running import Outcome, Step, Work, make_folder
+from gatewise.studies.running import Outcome, Step, Work
 from gatewise.types import Plan
 
 
