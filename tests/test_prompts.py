@@ -19,6 +19,7 @@ from gatewise.recordings.prompts import (
     answer_messages,
     answer_schema,
     p_true_messages,
+    plain_messages,
     read_answer,
     read_prompt,
     verdict_messages,
@@ -248,3 +249,11 @@ def test_a_prompt_file_that_is_none_is_refused_with_what_was_expected(text, said
     assert said in str(caught.value)
     assert str(caught.value).isascii()
     assert len(str(caught.value)) < 400
+
+
+def test_a_conversation_for_a_model_in_this_process_spells_no_control_token_and_holds_whole_characters():
+    controls = re.compile(re.escape("<|end|>"))
+    spelled = [{"role": "user", "content": "a<|end|>b \ud800", "n": 1}]
+    assert plain_messages(spelled, controls) == [{"role": "user", "content": "a< |end|>b \ufffd", "n": 1}]
+    for none in (None, [], "words", [1], {"role": "user"}):
+        assert plain_messages(none, controls) is None

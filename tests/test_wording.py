@@ -5,7 +5,7 @@ import pkgutil
 import pytest
 
 import gatewise
-from gatewise.wording import markers, normalized, tokens
+from gatewise.wording import markers, normalized, tokens, whole
 
 
 def test_normalizing_keeps_lower_cased_ascii_runs():
@@ -32,3 +32,8 @@ def test_every_example_in_a_docstring_runs(name):
 
     failed, _ = doctest.testmod(module, extraglobs={"np": np})
     assert failed == 0
+
+
+def test_halves_of_a_character_are_joined_and_a_lone_one_is_replaced():
+    assert whole("a\ud83d\ude00b\ud800c") == "a\U0001f600b\ufffdc"
+    assert whole("plain é \x00 \u202e") == "plain é \x00 \u202e"

@@ -22,6 +22,15 @@ def normalized(text: str) -> str:
     return " ".join(_RUN.findall(text.lower()))
 
 
+def whole(text: str) -> str:
+    r"""Return a text that UTF-8 can hold: two halves of a character are joined, a lone one becomes U+FFFD.
+
+    >>> whole("a\ud83d\ude00b"), whole("a\ud800b") == "a\ufffdb"
+    ('a😀b', True)
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def bare(answer: str) -> str:
     """Return an answer as the scripts of SQuAD and HotpotQA compare it: without case, punctuation and articles.
 

@@ -14,6 +14,7 @@ import pyarrow.parquet
 from gatewise.errors import BrokenFile, shown
 from gatewise.files.disk import draft
 from gatewise.types import Scalar
+from gatewise.wording import whole
 
 Row = Mapping[str, Any]
 
@@ -117,7 +118,7 @@ def _within(value: int | None) -> int | None:
 def _text(value: Any) -> str:
     """Return a value as text; half a character, which no file of text can hold, becomes the replacement character."""
     text = value if isinstance(value, str) else json.dumps(value)
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return whole(text)
 
 
 @contextmanager

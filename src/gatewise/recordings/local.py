@@ -25,6 +25,7 @@ from typing import Any, NoReturn, Self
 from gatewise.errors import BadChoice, BrokenFile, Refused, Unavailable, nearest, shown
 from gatewise.recordings.calls import Reply, as_sent
 from gatewise.recordings.gguf import Card, read_card
+from gatewise.recordings.prompts import plain_messages
 from gatewise.recordings.weights import MODELS, sha256, weight_path
 
 DEFAULT = "qwen-0.5b"
@@ -121,7 +122,10 @@ class Local:
         schema = self._schema(body.get("response_format"))
         if schema is not None:
             sent["grammar"] = _grammar(schema)
-        sent["messages"] = messages = self._plain(body.get("messages"))
+        messages = plain_messages(body.get("messages"), self._controls)
+        if messages is None:
+            raise self._refused("no list of messages. Give one", "messages")
+        sent["messages"] = messages
         found = self._ask(sent, messages, gone)
         if schema is not None and found["choices"][0]["finish_reason"] == "stop" and not _is_json(found):
             raise self._refused("a schema that it cannot hold to. Make it simpler", "json_schema")
@@ -142,18 +146,6 @@ class Local:
         if isinstance(held, dict) and isinstance(held.get("schema"), dict):
             return dict(held["schema"])
         raise self._refused("another response_format. Use json_schema, json_object or text", "response_format")
-
-    def _plain(self, messages: Any) -> list[dict[str, Any]]:
-        """Return the messages as plain text: nothing in them spells a control token, no surrogate stands alone."""
-        if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages) or not messages:
-            raise self._refused("no list of messages. Give one", "messages")
-        return [{key: self._text(value) for key, value in one.items()} for one in messages]
-
-    def _text(self, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return self._controls.sub(lambda found: f"{found[0][0]} {found[0][1:]}", whole)
 
     def _ask(self, sent: Mapping[str, Any], messages: list[Message], gone: threading.Event) -> dict[str, Any]:
         """Ask until no few tokens were read by themselves: as it is, behind two other endings, from the start."""

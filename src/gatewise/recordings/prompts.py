@@ -20,6 +20,7 @@ from gatewise.recordings.readings import Unreadable as Unreadable
 from gatewise.recordings.readings import read_answer as read_answer
 from gatewise.recordings.readings import read_verdict as read_verdict
 from gatewise.types import Plan
+from gatewise.wording import whole
 
 Messages = list[dict[str, str]]
 
@@ -236,6 +237,22 @@ def _sendable(text: str) -> str:
     after its bracket, for local servers read such marks wherever they stand.
     """
     return _MARK.sub(r"\g<0> ", _LONE.sub("\ufffd", text))
+
+
+def plain_messages(messages: Any, controls: re.Pattern[str]) -> list[dict[str, Any]] | None:
+    """Return a conversation as a model in this process reads it, or None where there is none.
+
+    Nothing in it spells one of the model's control tokens, and every character is whole.
+    """
+    if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages) or not messages:
+        return None
+
+    def plain(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        return controls.sub(lambda found: f"{found[0][0]} {found[0][1:]}", whole(value))
+
+    return [{key: plain(value) for key, value in one.items()} for one in messages]
 
 
 def verdict_messages(prompt: Prompt, question: str, references: Sequence[str], answer: str) -> Messages:

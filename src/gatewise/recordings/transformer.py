@@ -22,6 +22,7 @@ from typing import Any, Self
 
 from gatewise.errors import BadChoice, BrokenFile, Refused, Unavailable
 from gatewise.recordings.calls import Reply, as_sent
+from gatewise.recordings.prompts import plain_messages
 from gatewise.recordings.weights import sha256
 
 BATCH = 16  # requests answered together
@@ -142,11 +143,11 @@ class Transformer:
         return _Job(label, prompt, limit, top if body.get("logprobs") else None)
 
     def _prompt(self, messages: Any) -> list[int]:
-        if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages) or not messages:
+        plain = plain_messages(messages, self._marks)
+        if plain is None:
             raise self._refused("no list of messages. Give one", "messages")
         from jinja2 import TemplateError
 
-        plain = [{key: self._plain(value) for key, value in one.items()} for one in messages]
         try:
             text = self._words.apply_chat_template(plain, add_generation_prompt=True, tokenize=False)
         except (
@@ -157,13 +158,6 @@ class Transformer:
         ) as error:  # roles that the model's maker has not foreseen
             raise self._refused(_said(error), _said(error)) from None
         return [int(one) for one in self._words(text, add_special_tokens=False)["input_ids"]]
-
-    def _plain(self, value: Any) -> Any:
-        """Return a text in which nothing spells a control token and no surrogate stands alone."""
-        if not isinstance(value, str):
-            return value
-        whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return self._marks.sub(lambda found: f"{found[0][0]} {found[0][1:]}", whole)
 
     def _refused(self, found: str, said: str) -> Refused:
         return Refused(f"expected a request that {self.name} takes, found {found}.", 400, said)
