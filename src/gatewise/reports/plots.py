@@ -36,6 +36,8 @@ BASELINES = {"parametric": "x", "rag@1": "^", "rag@2": "v", "rag@3": "D", "adapt
 SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 Drawing = Callable[..., Figure]
+Entry = tuple[Any, str]  # of a legend: what stands for it, and its words
+Published = Mapping[str | None, Sequence[tuple[float, float]]]  # points to lay over, by model
 
 
 def _percent(value: float, place: int | None = None) -> str:
@@ -103,11 +105,33 @@ def _published(axes: Any, points: Sequence[tuple[float, float]]) -> list[tuple[A
     return [(line, "published coordinate")]
 
 
+def _by_model(
+    found: Sequence[Findings],
+    width: float,
+    panel: Callable[[Any, Findings], list[Entry]],
+    published: Published | None,
+) -> tuple[Figure, Margins, Sequence[Any], list[Entry], float]:
+    """Return a sheet with one panel a model, its margins, its panels, their legend, and the highest point drawn."""
+    width, columns = _fit(found, width, 2.1)
+    margins = Margins()
+    figure, panels = sheet([("", len(found))], width=width, columns=columns, height=1.9, margins=margins)
+    entries: list[Entry] = []
+    highest = 0.1
+    for place, (one, axes) in enumerate(zip(found, panels[0], strict=True)):
+        _title(axes, one, found, _room(axes))
+        entries += panel(axes, one)
+        entries += _published(axes, (published or {}).get(one.model, ()))
+        highest = max([highest, *(max(line.get_ydata(), default=0.0) for line in axes.get_lines())])
+        axes.yaxis.set_major_formatter(_percent)
+        axes.tick_params(labelleft=place % columns == 0)
+    return figure, margins, panels[0], entries, highest
+
+
 def risk_coverage(
     found: Sequence[Findings],
     *,
     width: float = PAGE,
-    published: Mapping[str | None, Sequence[tuple[float, float]]] | None = None,
+    published: Published | None = None,
 ) -> Figure:
     """Return selective risk against coverage: the exact frontier, the sampled thresholds, baselines, the gate.
 
@@ -115,21 +139,10 @@ def risk_coverage(
     (coverage, risk) to lay over, by model.
     """
     with drawing():
-        width, columns = _fit(found, width, 2.1)
-        margins = Margins()
-        figure, panels = sheet([("", len(found))], width=width, columns=columns, height=1.9, margins=margins)
-        entries: list[tuple[Any, str]] = []
-        highest = 0.1
-        for place, (one, axes) in enumerate(zip(found, panels[0], strict=True)):
-            _title(axes, one, found, _room(axes))
-            entries += _risk_panel(axes, one)
-            entries += _published(axes, (published or {}).get(one.model, ()))
-            highest = max([highest, *(max(line.get_ydata(), default=0.0) for line in axes.get_lines())])
+        figure, margins, panels, entries, highest = _by_model(found, width, _risk_panel, published)
+        for axes in panels:
             axes.set_xticks(SHARES)
             axes.xaxis.set_major_formatter(_percent)
-            axes.yaxis.set_major_formatter(_percent)
-            axes.tick_params(labelleft=place % columns == 0)
-        for axes in panels[0]:
             if not any(len(line.get_xdata()) for line in axes.get_lines()):
                 style = {"transform": axes.transAxes, "ha": "center", "va": "center", "color": GREY}
                 axes.text(0.5, 0.5, "no answers with a verdict", **style)
@@ -191,7 +204,7 @@ def accuracy_cost(
     found: Sequence[Findings],
     *,
     width: float = PAGE,
-    published: Mapping[str | None, Sequence[tuple[float, float]]] | None = None,
+    published: Published | None = None,
 ) -> Figure:
     """Return overall accuracy against mean cost: the gates at every budget before all that thresholds can do.
 
@@ -199,22 +212,11 @@ def accuracy_cost(
     `published` are (cost, OA) to lay over, by model.
     """
     with drawing():
-        width, columns = _fit(found, width, 2.1)
-        margins = Margins()
-        figure, panels = sheet([("", len(found))], width=width, columns=columns, height=1.9, margins=margins)
-        entries: list[tuple[Any, str]] = []
-        highest = 0.1
-        for place, (one, axes) in enumerate(zip(found, panels[0], strict=True)):
-            _title(axes, one, found, _room(axes))
-            entries += _cost_panel(axes, one)
-            entries += _published(axes, (published or {}).get(one.model, ()))
-            highest = max([highest, *(max(line.get_ydata(), default=0.0) for line in axes.get_lines())])
-            axes.yaxis.set_major_formatter(_percent)
-            axes.tick_params(labelleft=place % columns == 0)
-        for axes in panels[0]:
+        figure, margins, panels, entries, highest = _by_model(found, width, _cost_panel, published)
+        for axes in panels:
             axes.set_xlim(left=-0.085 * max(axes.get_xlim()[1], 1e-9))  # room for a number beside a mark at no cost
             axes.set_ylim(0, min(1.03, 1.1 * highest))
-        for one, axes in zip(found, panels[0], strict=True):
+        for one, axes in zip(found, panels, strict=True):
             _number_budgets(axes, one)
         finish(figure, margins, entries, x="mean cost per trace", y="overall accuracy (%)")
     return figure
