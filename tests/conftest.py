@@ -15,19 +15,28 @@ settings.load_profile("gatewise")
 
 
 @pytest.fixture
-def gatewise(capsys, monkeypatch):
-    """The command line as a function: arguments → exit code, standard output, standard error."""
+def command_line(monkeypatch):
+    """What makes the command line a function: arguments → exit code, and the two outputs that `read` returns."""
     from gatewise.cli import main
 
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["gatewise", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, err
+    def reading(read):
+        def run(*arguments):
+            monkeypatch.setattr(sys, "argv", ["gatewise", *map(str, arguments)])
+            code = 0
+            try:
+                main()
+            except SystemExit as stop:
+                code = stop.code or 0
+            out, err = read()
+            assert "Traceback" not in err
+            return code, out, err
 
-    return run
+        return run
+
+    return reading
+
+
+@pytest.fixture
+def gatewise(capsys, command_line):
+    """The command line as a function: arguments → exit code, standard output, standard error."""
+    return command_line(capsys.readouterr)

@@ -8,8 +8,6 @@ import sys
 
 import pytest
 
-from gatewise.cli import main
-
 ROWS = [
     {
         "id": f"q{n}",
@@ -26,23 +24,11 @@ ROWS = [
 
 
 @pytest.fixture
-def gatewise(capfdbinary, monkeypatch, tmp_path):
+def gatewise(capfdbinary, command_line, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GATEWISE_CACHE", str(tmp_path / "cache"))
     (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["gatewise", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        out, err = (stream.decode() for stream in capfdbinary.readouterr())
-        assert "Traceback" not in err
-        return code, out, err
-
-    return run
+    return command_line(lambda: [stream.decode() for stream in capfdbinary.readouterr()])
 
 
 def test_plans_go_to_standard_output_and_nothing_else_does(gatewise):

@@ -1,33 +1,18 @@
 """The commands over whole studies as a user meets them."""
 
 import json
-import sys
 
 import pytest
-
-from gatewise.cli import main
 
 STUDY = '[study]\nname = "s"\n[[data]]\ndataset = "worldfacts"\nlimit = 3\n[[models]]\nname = "m"\nlocal = "x"\n'
 
 
 @pytest.fixture
-def gatewise(capfd, monkeypatch, tmp_path):
+def gatewise(capfd, command_line, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GATEWISE_CACHE", str(tmp_path / "cache"))
     (tmp_path / "study.toml").write_text(STUDY)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["gatewise", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err
-        return code, out, err
-
-    return run
+    return command_line(capfd.readouterr)
 
 
 def test_a_study_file_that_breaks_its_rules_is_one_message(gatewise, tmp_path):
